@@ -9,8 +9,8 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.lib.beat import Beat, ReceivedBeat
-from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
+from cdma.hw.lib.count import run_length
+from cdma.hw.lib.pipeline import PipelineRegister, ReverseRegister, SkidBuffer
 
 
 class AxiStreamSignature(wiring.Signature):
@@ -171,7 +171,16 @@ class AxiStreamBeat(data.StructLayout):
 class AxiStreamReceiver(wiring.Component):
     """Receives beats from AXI4-Stream, and marks those that break the packet's framing.
 
-    Latency: 2 cycles. Throughput: a beat per cycle.
+    Latency: 1 cycle. Throughput: a beat per cycle. Resources: two registers of a beat, or one for
+    a sink whose ready comes from registers.
+
+    Parameters
+    ----------
+    data_bytes
+        Width of TDATA.
+    cuts_ready
+        The sink's ready may follow from anything. If not, no pin does either, and TREADY follows
+        from it in the same cycle.
 
     Members
     -------
@@ -179,8 +188,9 @@ class AxiStreamReceiver(wiring.Component):
     o : `Out(stream.Signature(ReceivedBeat(data_bytes)))`
     """
 
-    def __init__(self, data_bytes: int) -> None:
+    def __init__(self, data_bytes: int, *, cuts_ready: bool = True) -> None:
         self.data_bytes = data_bytes
+        self.cuts_ready = cuts_ready
         super().__init__(
             {
                 "axis": In(AxiStreamSignature(data_bytes)),
@@ -190,30 +200,22 @@ class AxiStreamReceiver(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.port = port = SkidBuffer(AxiStreamBeat(self.data_bytes))
-        m.submodules.beats = beats = PipelineRegister(ReceivedBeat(self.data_bytes))
-        wiring.connect(m, beats.o, wiring.flipped(self.o))
-        m.d.comb += [
-            port.i.valid.eq(self.axis.tvalid),
-            port.i.payload.tdata.eq(self.axis.tdata),
-            port.i.payload.tkeep.eq(self.axis.tkeep),
-            port.i.payload.tlast.eq(self.axis.tlast),
-            self.axis.tready.eq(port.i.ready),
-        ]
-
-        received = port.o.payload
+        m.submodules.port = port = (SkidBuffer if self.cuts_ready else PipelineRegister)(
+            ReceivedBeat(self.data_bytes)
+        )
+        wiring.connect(m, port.o, wiring.flipped(self.o))
+        axis = self.axis
+        received = port.i.payload
         # The run of ones from bit 0: those that adding 1 turns to zeros.
         run = Signal(self.data_bytes)
         m.d.comb += [
-            run.eq(received.tkeep & ~(received.tkeep + 1)),
-            beats.i.valid.eq(port.o.valid),
-            port.o.ready.eq(beats.i.ready),
-            beats.i.payload.data.eq(received.tdata),
-            beats.i.payload.size.eq(count_ones(run)),
-            beats.i.payload.last.eq(received.tlast),
-            beats.i.payload.framing_error.eq(
-                (received.tkeep != run) | (~received.tlast & ~received.tkeep.all())
-            ),
+            run.eq(axis.tkeep & ~(axis.tkeep + 1)),
+            port.i.valid.eq(axis.tvalid),
+            axis.tready.eq(port.i.ready),
+            received.data.eq(axis.tdata),
+            received.size.eq(run_length(run)),
+            received.last.eq(axis.tlast),
+            received.framing_error.eq((axis.tkeep != run) | (~axis.tlast & ~axis.tkeep.all())),
         ]
         return m
 
@@ -221,7 +223,8 @@ class AxiStreamReceiver(wiring.Component):
 class AxiStreamSender(wiring.Component):
     """Sends beats to AXI4-Stream.
 
-    Latency: 1 cycle. Throughput: a beat per cycle.
+    Latency: 0 cycles. Throughput: a beat per cycle. Resources: a register of a beat, which cuts the
+    path from TREADY. Beats should come straight from registers, as TDATA is one multiplexer away.
 
     Members
     -------
@@ -240,17 +243,13 @@ class AxiStreamSender(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.port = port = SkidBuffer(AxiStreamBeat(self.data_bytes))
+        m.submodules.port = port = ReverseRegister(Beat(self.data_bytes))
+        wiring.connect(m, wiring.flipped(self.i), port.i)
         m.d.comb += [
-            port.i.valid.eq(self.i.valid),
-            self.i.ready.eq(port.i.ready),
-            port.i.payload.tdata.eq(self.i.payload.data),
-            port.i.payload.tkeep.eq(Cat(j < self.i.payload.size for j in range(self.data_bytes))),
-            port.i.payload.tlast.eq(self.i.payload.last),
             self.axis.tvalid.eq(port.o.valid & ~ResetSignal()),
-            self.axis.tdata.eq(port.o.payload.tdata),
-            self.axis.tkeep.eq(port.o.payload.tkeep),
-            self.axis.tlast.eq(port.o.payload.tlast),
+            self.axis.tdata.eq(port.o.payload.data),
+            self.axis.tkeep.eq(Cat(j < port.o.payload.size for j in range(self.data_bytes))),
+            self.axis.tlast.eq(port.o.payload.last),
             port.o.ready.eq(self.axis.tready),
         ]
         return m

@@ -83,6 +83,7 @@ class _CheckedSector:
         self.sector = Signal(ExpandedSector(config), name="checked", reset_less=True)
         self.zero = Signal(config.lanes, name="checked_zero", reset_less=True)
         self.wrong = Signal(config.lanes, name="checked_wrong", reset_less=True)
+        self.is_wrong = Signal(name="checked_is_wrong", reset_less=True)
         self.space_left = Signal(
             range(config.sector_bytes + 1), name="checked_space_left", reset_less=True
         )
@@ -166,14 +167,17 @@ class StreamChecker(wiring.Component):
 
         active = Signal()
         left = Signal(self.length_bits, reset_less=True)
+        final = Signal()
         space_left = Signal(range(config.sector_bytes + 1))
         beyond = Signal(config.sector_bytes)
         m.d.comb += [
-            space_left.eq(Mux(left > config.sector_bytes, config.sector_bytes, left)),
+            final.eq(left <= config.sector_bytes),
+            space_left.eq(Mux(final, left, config.sector_bytes)),
             beyond.eq(Cat(j >= space_left for j in range(config.sector_bytes))),
         ]
         zero = Signal(config.lanes)
         tail_pad = Signal(config.lanes)
+        wrong = Signal(config.lanes)
         for i in range(config.lanes):
             element = sector.elements[i]
             m.d.comb += [
@@ -188,6 +192,7 @@ class StreamChecker(wiring.Component):
             ]
 
         m.d.comb += [
+            wrong.eq(sector.missing | zero | tail_pad),
             checked.control.i_valid.eq(self.i.valid & active),
             self.i.ready.eq(checked.control.i_ready & active),
             self.length.ready.eq(~active | (checked.control.load & sector.last)),
@@ -196,11 +201,12 @@ class StreamChecker(wiring.Component):
             m.d.sync += [
                 checked.sector.eq(sector),
                 checked.zero.eq(zero),
-                checked.wrong.eq(sector.missing | zero | tail_pad),
+                checked.wrong.eq(wrong),
+                checked.is_wrong.eq(wrong.any()),
                 checked.space_left.eq(space_left),
-                checked.is_final.eq(left <= config.sector_bytes),
+                checked.is_final.eq(final),
                 checked.count.eq(count_ones(sector.present)),
-                left.eq(left - space_left),
+                left.eq(Mux(final, 0, left - config.sector_bytes)),
             ]
         with m.If(self.length.ready):
             m.d.sync += [active.eq(self.length.valid), left.eq(self.length.payload)]
@@ -216,7 +222,7 @@ class StreamChecker(wiring.Component):
         right = Signal(lanes)
         m.d.comb += [
             right.eq(~checked.first & ~Cat(wrong_before)),
-            checked.fails.eq(~checked.failed & (checked.no_data | checked.wrong.any())),
+            checked.fails.eq(~checked.failed & (checked.no_data | checked.is_wrong)),
             checked.emits.eq(~checked.failed & ~checked.complete),
             checked.fires.eq(checked.control.o_valid & checked.control.o_ready),
         ]
@@ -225,20 +231,16 @@ class StreamChecker(wiring.Component):
     def _give_beat(self, m: Module, checked: _CheckedSector, right: Value) -> Signal:
         """Give the bytes before the first error, as a packet's beat; returns their number."""
         config = self.config
-        element_bytes = config.element_bytes
-        elements = checked.sector.elements.as_value()
-        keep = Signal(config.sector_bytes)
+        keep = Signal(config.lanes)
         beat = Signal(Beat(config.sector_bytes), reset_less=True)
         m.submodules.beat = control = PipelineControl()
         size = Signal.like(checked.space_left)
+        before = Signal.like(size)
         m.d.comb += [
-            keep.eq(
-                Cat(
-                    right[j // element_bytes] & ~checked.no_data & (j < checked.space_left)
-                    for j in range(config.sector_bytes)
-                )
-            ),
-            size.eq(run_length(keep)),
+            # Bytes beyond the length are zero in lanes that are right.
+            keep.eq(right & ~checked.no_data.replicate(config.lanes)),
+            before.eq(run_length(keep) * config.element_bytes),
+            size.eq(Mux(before < checked.space_left, before, checked.space_left)),
             control.i_valid.eq(checked.fires & checked.emits),
             control.o_ready.eq(self.o.ready),
             # The former transfer's result must be out before this one's begins.
@@ -252,10 +254,7 @@ class StreamChecker(wiring.Component):
         with m.If(control.load):
             m.d.sync += [
                 beat.data.eq(
-                    Cat(
-                        Mux(keep[j], elements.word_select(j, 8), 0)
-                        for j in range(config.sector_bytes)
-                    )
+                    Cat(Mux(keep[i], checked.sector.elements[i], 0) for i in range(config.lanes))
                 ),
                 beat.size.eq(size),
                 beat.last.eq(checked.is_final | checked.fails),
@@ -269,22 +268,22 @@ class StreamChecker(wiring.Component):
         config = self.config
         sector = checked.sector
         position = Signal(self.offset_bits)
-        start = Signal(self.offset_bits)
         end = Signal(self.offset_bits)
+        headed = Signal()
         # Bytes up to the sector before the last one, and of that one: they are added a cycle later.
         given = Signal(self.length_bits)
         lately = Signal(size.shape())
         m.d.comb += [
-            # Where in the stream the sector's first element is.
-            start.eq(
+            headed.eq(sector.sol & ~sector.empty & ~sector.mask_missing),
+            end.eq(
                 position
-                + Mux(sector.sol & ~sector.empty & ~sector.mask_missing, config.mask_bytes, 0)
+                + (Mux(headed, config.mask_bytes, 0) + checked.count * config.element_bytes)
             ),
-            end.eq(start + checked.count * config.element_bytes),
         ]
 
         error = Signal(LineError)
         error_start = Signal(self.offset_bits, reset_less=True)
+        error_headed = Signal(reset_less=True)
         error_before = Signal(config.lanes, reset_less=True)
         result_valid = Signal()
         result_before = Signal(self.length_bits, reset_less=True)
@@ -296,12 +295,13 @@ class StreamChecker(wiring.Component):
         with m.If(checked.fires):
             with m.If(checked.fails):
                 m.d.sync += [
-                    error_start.eq(start),
+                    error_start.eq(position),
+                    error_headed.eq(headed),
                     error_before.eq(Mux(sector.mask_missing, 0, sector.present & right)),
                     error.eq(self._error(checked)),
                 ]
             with m.Elif(sector.last & ~checked.failed):
-                m.d.sync += [error_start.eq(end), error_before.eq(0)]
+                m.d.sync += [error_start.eq(end), error_headed.eq(0), error_before.eq(0)]
             if config.locates_errors:
                 with m.If(checked.fails | (sector.last & ~checked.failed)):
                     m.d.sync += [
@@ -333,7 +333,13 @@ class StreamChecker(wiring.Component):
         m.d.comb += [
             self.result.valid.eq(result_valid),
             result.line_error.eq(error),
-            result.offset.eq(error_start + count_ones(error_before) * config.element_bytes),
+            result.offset.eq(
+                error_start
+                + (
+                    Mux(error_headed, config.mask_bytes, 0)
+                    + count_ones(error_before) * config.element_bytes
+                )
+            ),
             result.size.eq(result_before + result_lately),
             result.status.eq(result_status),
             result.located_offset.eq(result_located),

@@ -1,13 +1,12 @@
 """Packets of bytes, made into the sectors of whole lines: the compressor's side of the framing."""
 
-from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import Sector
 from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.adder import add
 from cdma.hw.lib.beat import Beat, ReceivedBeat
 
 
@@ -69,7 +68,10 @@ class PacketTrimmer(wiring.Component):
         # Of the packet, before this beat. All beats are full until one ends it.
         left = Signal(LENGTH_BITS, reset_less=True)
         beat_fits = Signal(reset_less=True)
-        given = Signal(LENGTH_BITS, reset_less=True)
+        # All of a full beat is of the packet, be it its last one.
+        covers = Signal(reset_less=True)
+        full_bits = len(beat.size) - 1
+        beats_given = Signal(LENGTH_BITS - full_bits, reset_less=True)
         passing = Signal()
         dropping = Signal()
         taken_valid = Signal()
@@ -89,9 +91,11 @@ class PacketTrimmer(wiring.Component):
             self.i.ready.eq(dropping | (self.o.ready & passes)),
         ]
         for j in range(self.data_bytes):
-            m.d.comb += self.o.payload.data.word_select(j, 8).eq(
-                Mux((j < beat.size) & (beat_fits | (j < near)), beat.data.word_select(j, 8), 0)
-            )
+            # The last byte of a full beat is of the packet only if all of them are.
+            in_packet = covers | (j < near[:full_bits]) if j + 1 < self.data_bytes else covers
+            keeps = (j < beat.size) & in_packet
+            byte = beat.data.word_select(j, 8)
+            m.d.comb += self.o.payload.data.word_select(j, 8).eq(Mux(keeps, byte, 0))
 
         finishes = Signal()
         came = Signal()
@@ -125,13 +129,15 @@ class PacketTrimmer(wiring.Component):
             m.d.sync += [
                 left.eq(left - self.data_bytes),
                 beat_fits.eq(left > 2 * self.data_bytes),
-                given.eq(given + self.data_bytes),
+                covers.eq(left >= 2 * self.data_bytes),
+                beats_given.eq(beats_given + 1),
             ]
         with m.If(self.length.ready):
             m.d.sync += [
                 left.eq(self.length.payload),
                 beat_fits.eq(self.length.payload > self.data_bytes),
-                given.eq(0),
+                covers.eq(self.length.payload >= self.data_bytes),
+                beats_given.eq(0),
             ]
 
         taken = Signal(Taken(), reset_less=True)
@@ -139,7 +145,7 @@ class PacketTrimmer(wiring.Component):
             m.d.sync += [
                 taken_valid.eq(1),
                 taken.mismatch.eq(beat.framing_error | beat_fits | (near != beat.size)),
-                taken.size.eq(add(m, given, size, name="size")),
+                taken.size.eq(Cat(size[:full_bits], beats_given + size[full_bits])),
             ]
         with m.Elif(dropping):
             # A beat without bytes may end a packet that already has all of them.

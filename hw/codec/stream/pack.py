@@ -5,6 +5,8 @@ A head always fills whole elements (`CodecConfig.head_elements`): everything mov
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
@@ -14,6 +16,7 @@ from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import Beat
+from cdma.hw.lib.lanes import lanes_from
 
 LENGTH_BITS = 32
 """Bits of a transfer's uncompressed length in bytes (DESIGN: descriptors)."""
@@ -62,8 +65,8 @@ class ElementPacker(wiring.Component):
     is at no time more than a mask ahead of what could leave; with chunks of two beats, not more
     than a beat, so that a small chunk behind a large one does not leave the output idle.
 
-    Resources: two beats and two masks of registers, a shifting network of as many lanes; with
-    chunks of two beats four beats and two masks.
+    Resources: two beats and a mask of registers, a turning network for each beat of a chunk and for
+    its mask; with chunks of two beats four beats and two masks less an element.
 
     Parameters
     ----------
@@ -92,7 +95,7 @@ class ElementPacker(wiring.Component):
     #
     #     packed   p0 p1 p2 p3 | p4 p5          fill = 6: the first four are a beat, and leave
     #     stays    p4 p5  .  . |                rest = 2
-    #     moved     .  .  h  a |  b  c          the chunk, by offset = 2 lanes
+    #     turned    b  c  h  a                  the chunk, by offset = 2 lanes, round the end
     #     packed   p4 p5  h  a |  b  c          in the next cycle; fill = 6
 
     def elaborate(self, platform) -> Module:
@@ -145,22 +148,31 @@ class ElementPacker(wiring.Component):
             ),
         ]
 
-        moved: list[Value] = [chunk.elements[j] for j in range(chunk_elements)]
-        for k in range(lane_bits + 1):
-            distance = 1 << k
-            width = min(len(moved) + distance, capacity)
-            moving = [Signal(element_bits, name=f"moved_{distance}_{j}") for j in range(width)]
-            for j in range(width):
-                near = moved[j] if j < len(moved) else 0
-                far = moved[j - distance] if j >= distance else 0
-                m.d.comb += moving[j].eq(Mux(offset[k], far, near))
-            moved = list(moving)
-
+        # Each group of lanes is turned to where the packed elements end, which no beat that leaves
+        # changes. From that lane on it lands in one group of the packed ones, below in the next.
         i_fire = Signal()
         m.d.comb += i_fire.eq(self.i.valid & self.i.ready)
+        upper = lanes_from(offset[:lane_bits], lanes)
+        landing: list[list[Value]] = [[] for _ in packed]
+        for first in range(0, chunk_elements, lanes):
+            group = [chunk.elements[k] for k in range(first, min(first + lanes, chunk_elements))]
+            turned = self._turned(m, group, offset[:lane_bits], name=f"turned_{first}")
+            for j, lands in enumerate(landing):
+                place, lane = divmod(j - first, lanes)
+                # Whether a group is between what is packed and this one.
+                ahead = offset[lane_bits]
+                lands_here = {
+                    0: ~ahead & upper[lane],
+                    1: Mux(upper[lane], ahead, ~ahead),
+                    2: ahead & ~upper[lane],
+                }
+                if place in lands_here:
+                    lands.append(
+                        turned[lane] & (i_fire & lands_here[place]).replicate(element_bits)
+                    )
         for j, word in enumerate(packed):
             stays = packed[j + lanes] if j + lanes < capacity else 0
-            m.d.sync += word.eq(Mux(sent, stays, word) | Mux(i_fire, moved[j], 0))
+            m.d.sync += word.eq(reduce(or_, landing[j], Mux(sent, stays, word)))
         with m.If(i_fire):
             m.d.sync += [fill.eq(rest + chunk.count), ending.eq(chunk.last)]
         with m.Else():
@@ -168,6 +180,22 @@ class ElementPacker(wiring.Component):
             with m.If(sent & final):
                 m.d.sync += ending.eq(0)
         return m
+
+    def _turned(
+        self, m: Module, group: Sequence[Value], offset: Value, *, name: str
+    ) -> list[Value]:
+        """Turn up to `lanes` elements, the first to the offset's lane; other lanes are zero."""
+        lanes = self.config.lanes
+        if len(group) == 1:
+            return [group[0] & (offset == i).replicate(len(group[0])) for i in range(lanes)]
+        turned = [*group, *(C(0) for _ in range(lanes - len(group)))]
+        for k in range(len(offset)):
+            distance = 1 << k
+            turning = [Signal(len(group[0]), name=f"{name}_{distance}_{i}") for i in range(lanes)]
+            for i in range(lanes):
+                m.d.comb += turning[i].eq(Mux(offset[k], turned[i - distance], turned[i]))
+            turned = list(turning)
+        return turned
 
 
 def head_and_elements(

@@ -1,15 +1,18 @@
 """The status of a transfer through a codec, in either direction, as one record."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
 from cdma.hw.codec.stream.checker import CheckResult, LineError
 from cdma.hw.codec.stream.frame import Taken
-from cdma.hw.codec.stream.pack import OFFSET_BITS
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.lib.beat import Beat
+
+SIZE_BITS = LENGTH_BITS + 1
+"""Bits of the size of what a compressor makes of a transfer: heads are shorter than lines."""
 
 
 class TransferStatus(data.StructLayout):
@@ -56,7 +59,7 @@ class ByteMeter(wiring.Component):
     -------
     i : `In(stream.Signature(Beat(data_bytes)))`
     o : `Out(stream.Signature(Beat(data_bytes)))`
-    size : `Out(stream.Signature(40))`
+    size : `Out(stream.Signature(33))`
         Bytes of each packet.
     """
 
@@ -65,16 +68,18 @@ class ByteMeter(wiring.Component):
             {
                 "i": In(stream.Signature(Beat(data_bytes))),
                 "o": Out(stream.Signature(Beat(data_bytes))),
-                "size": Out(stream.Signature(OFFSET_BITS)),
+                "size": Out(stream.Signature(SIZE_BITS)),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         beat = self.i.payload
-        count = Signal(OFFSET_BITS)
-        total = Signal(OFFSET_BITS)
-        size = Signal(OFFSET_BITS, reset_less=True)
+        # Beats: all are full but the last one.
+        full_bits = len(beat.size) - 1
+        count = Signal(SIZE_BITS - full_bits)
+        total = Signal(SIZE_BITS)
+        size = Signal(SIZE_BITS, reset_less=True)
         size_valid = Signal()
         waits = Signal()
         m.d.comb += [
@@ -82,14 +87,14 @@ class ByteMeter(wiring.Component):
             self.o.valid.eq(self.i.valid & ~waits),
             self.o.payload.eq(beat),
             self.i.ready.eq(self.o.ready & ~waits),
-            total.eq(count + beat.size),
+            total.eq(Cat(beat.size[:full_bits], count + beat.size[full_bits])),
             self.size.valid.eq(size_valid),
             self.size.payload.eq(size),
         ]
         with m.If(size_valid & self.size.ready):
             m.d.sync += size_valid.eq(0)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += count.eq(Mux(beat.last, 0, total))
+            m.d.sync += count.eq(Mux(beat.last, 0, total[full_bits:]))
             with m.If(beat.last):
                 m.d.sync += [size_valid.eq(1), size.eq(total)]
         return m
@@ -104,7 +109,7 @@ class CompressorStatus(wiring.Component):
     -------
     taken : `In(stream.Signature(Taken()))`
     crc32 : `In(stream.Signature(32))`
-    out_size : `In(stream.Signature(40))`
+    out_size : `In(stream.Signature(33))`
     o : `Out(stream.Signature(TransferStatus()))`
     """
 
@@ -113,7 +118,7 @@ class CompressorStatus(wiring.Component):
             {
                 "taken": In(stream.Signature(Taken())),
                 "crc32": In(stream.Signature(32)),
-                "out_size": In(stream.Signature(OFFSET_BITS)),
+                "out_size": In(stream.Signature(SIZE_BITS)),
                 "o": Out(stream.Signature(TransferStatus())),
             }
         )

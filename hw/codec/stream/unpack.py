@@ -55,6 +55,7 @@ class _Packet:
 
     def __init__(self, command: Signal) -> None:
         self.states = PacketStates()
+        self.empty = Signal(name="packet_empty")
         self.lines_left = Signal.like(command, name="lines_left")
         self.lines_done = Signal()
         self.framing_error = Signal()
@@ -236,7 +237,7 @@ class Unpacker(wiring.Component):
             line.held.eq(Mux(line.no_mask, 0, level - line.overhead)),
             line.short.eq(line.no_mask | ((line.held < lanes) & (line.announced > line.held))),
             line.there.eq(Mux(line.short, line.held, line.beat_elements)),
-            line.empty.eq(packet.lines_left == 0),
+            line.empty.eq(packet.empty),
             line.ends_line.eq(line.short | (line.announced <= lanes)),
             line.last.eq(line.empty | line.short | (line.ends_line & (packet.lines_left == 1))),
         ]
@@ -445,7 +446,10 @@ class Unpacker(wiring.Component):
             self.command.ready.eq(states.command_ready),
         ]
         with m.If(self.command.ready):
-            m.d.sync += packet.lines_left.eq(self.command.payload)
+            m.d.sync += [
+                packet.lines_left.eq(self.command.payload),
+                packet.empty.eq(self.command.payload == 0),
+            ]
         with m.If(done):
             m.d.sync += [
                 register.eq(0)

@@ -67,10 +67,10 @@ class ZvcCompressorAxis(wiring.Component):
     status to be taken before it takes the next packet, but for the end of the one after it.
 
     Latency: `line_latency` cycles from a line's first sector at the port to the first output beat,
-    if the line fills a beat: the pipeline's (6 for 32 B, 7 if "fast") and 5 in framing, checksum
-    and port buffers. Throughput: a sector per cycle, also across packets of 32 beats and more;
-    data so dense that it grows is limited by the output. Short packets take about 10 cycles each,
-    for their checksums.
+    if the line fills a beat: the pipeline's (6 for 32 B, 7 if "fast") and 2, in the buffer at
+    the port and in packing. Throughput: a sector per cycle, also across packets of 32 beats and
+    more; data so dense that it grows is limited by the output. Short packets take about 10 cycles
+    each, for their checksums.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class ZvcCompressorAxis(wiring.Component):
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
         self._compressor = ZvcCompressor(config)
-        self.line_latency = self._compressor.line_latency + 5
+        self.line_latency = self._compressor.line_latency + 2
         super().__init__(
             {
                 "s_cmd": In(RecordPortSignature(CompressCommand())),
@@ -131,8 +131,8 @@ class ZvcCompressorAxis(wiring.Component):
             command.o.ready.eq(trimmer.length.ready),
         ]
         connect(receiver.o, trimmer.i)
-        connect(trimmer.o, crc.i)
-        connect(crc.o, padder.i)
+        # The padder has zeros instead of the next packet's bytes: one mask serves both.
+        crc.watch(m, trimmer.o, padder.i, data=padder.o.payload.elements.as_value())
         connect(padder.o, compressor.i)
         connect(compressor.o, packer.i)
         connect(packer.o, meter.i)
@@ -155,10 +155,10 @@ class ZvcDecompressorAxis(wiring.Component):
     next one is decompressed as if nothing had happened.
 
     Latency: `sector_latency` cycles from the input beat that completes a sector to the output beat:
-    the pipeline's 2 (3 if "fast") and 7 in framing, checks, checksum and port buffers, 8 if a mask
-    has more than one element. Throughput: a sector per cycle, as far as compressed data comes in at
-    the pace; 1 or 2 cycles more between packets, 3 with such masks. Short packets take about 10
-    cycles each, for their checksums.
+    the pipeline's 2 (3 if "fast") and 4, in the buffer at the port, unpacking and checks, 5 if a
+    mask has more than one element. Throughput: a sector per cycle, as far as compressed data comes
+    in at the pace; 1 or 2 cycles more between packets, 3 with such masks. Short packets take about
+    10 cycles each, for their checksums.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class ZvcDecompressorAxis(wiring.Component):
         self._decompressor = ZvcDecompressor(config)
         self._unpacker = Unpacker(config)
         self.sector_latency = (
-            self._unpacker.line_beat_latency + self._decompressor.sector_latency + 6
+            self._unpacker.line_beat_latency + self._decompressor.sector_latency + 3
         )
         super().__init__(
             {
@@ -202,7 +202,8 @@ class ZvcDecompressorAxis(wiring.Component):
         width = config.sector_bytes
         m.submodules.command = command = RecordReceiver(DecompressCommand())
         m.submodules.fork = fork = Fork(DecompressCommand(), 3)
-        m.submodules.receiver = receiver = AxiStreamReceiver(width)
+        # The unpacker has slots for what comes before it can say that it waits.
+        m.submodules.receiver = receiver = AxiStreamReceiver(width, cuts_ready=False)
         m.submodules.unpacker = unpacker = self._unpacker
         m.submodules.decompressor = decompressor = self._decompressor
         m.submodules.checker = checker = StreamChecker(config)
@@ -225,7 +226,8 @@ class ZvcDecompressorAxis(wiring.Component):
         m.d.comb += [
             unpacker.command.valid.eq(to_unpacker.valid),
             unpacker.command.payload.eq(
-                (to_unpacker.payload.length + config.line_bytes - 1) >> line_bits
+                to_unpacker.payload.length[line_bits:]
+                + to_unpacker.payload.length[:line_bits].any()
             ),
             to_unpacker.ready.eq(unpacker.command.ready),
             checker.length.valid.eq(to_checker.valid),
@@ -239,8 +241,7 @@ class ZvcDecompressorAxis(wiring.Component):
         connect(receiver.o, unpacker.i)
         connect(unpacker.o, decompressor.i)
         connect(decompressor.o, checker.i)
-        connect(checker.o, crc.i)
-        connect(crc.o, sender.i)
+        crc.watch(m, checker.o, sender.i, data=checker.o.payload.data)
         connect(sender.axis, wiring.flipped(self.m_axis))
 
         connect(checker.result, joiner.checked)

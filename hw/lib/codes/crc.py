@@ -1,26 +1,29 @@
 """CRC-32 (IEEE 802.3, as zlib's) of a byte stream, a beat per cycle.
 
-A last beat of fewer bytes is processed as if padded with zeros; their effect is then undone, one
-bit of their number per cycle.
+A last beat of fewer bytes is processed as if padded with zeros; their effect is then undone, some
+of them per cycle.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from itertools import takewhile
+
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.lib.beat import Beat
-from cdma.hw.lib.codes.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.codes.gf2 import BACKWARD, FORWARD, ONES, contribution, power, shared_parities
 
 
 class Crc32(wiring.Component):
-    """Lets beats through, and computes the CRC of each packet's bytes on the way.
+    """Computes the CRC of the bytes of each packet that passes by.
 
-    Latency: a beat passes in `beat_latency` = 1 cycle; a packet's CRC is valid `result_latency` =
-    3 + log2(data_bytes) cycles after its last beat was accepted. Throughput: a beat per cycle; the
-    last beat of a packet waits for the former packet's result to be computed and accepted.
+    Latency: a packet's CRC is valid 2 cycles after its last beat has passed if that is full, and
+    `result_latency` at the latest: 6 more for 32 bytes, 3 more if what the beat lacks is a multiple
+    of 4. Throughput: a beat per cycle; the last beat of a packet waits for the former packet's
+    result to be computed and accepted.
 
-    Resources: a beat of registers, 32 parities of up to half the data bits each.
+    Resources: 32 parities of up to half the data bits each, which share their sums, and as many of
+    32 bits for each of `strides`. Beats should come straight from registers.
 
     Parameters
     ----------
@@ -29,100 +32,118 @@ class Crc32(wiring.Component):
 
     Attributes
     ----------
-    beat_latency, result_latency : int
+    strides : tuple of int
+        Zero bytes that can be undone in a cycle, from the most down.
+    result_latency : int
 
     Members
     -------
-    i : `In(stream.Signature(Beat(data_bytes)))`
-        Bytes beyond `size` are zero.
-    o : `Out(stream.Signature(Beat(data_bytes)))`
-        The same beats.
+    beat : `In(Beat(data_bytes))`
+        A beat that may pass. Bytes beyond `size` are zero.
+    fires : `In(1)`
+        The beat passes in this cycle, unless it is stalled.
+    stalls : `Out(1)`
+        The beat must not pass. Follows from it, not from `fires`.
     result : `Out(stream.Signature(32))`
         The CRC of each packet.
     """
 
-    beat_latency = 1
-
     def __init__(self, data_bytes: int) -> None:
         self.data_bytes = data_bytes
-        self.result_latency = 3 + (data_bytes - 1).bit_length()
+        # Most elements have 4 bytes, so that most last beats lack groups of 4.
+        wider = takewhile(lambda stride: stride < data_bytes, (4 * 3**k for k in range(4)))
+        self.strides = (*reversed(list(wider)), 1)
+        self.result_latency = 2 + max(map(self._undo_cycles, range(data_bytes)))
         super().__init__(
             {
-                "i": In(stream.Signature(Beat(data_bytes))),
-                "o": Out(stream.Signature(Beat(data_bytes))),
+                "beat": In(Beat(data_bytes)),
+                "fires": In(1),
+                "stalls": Out(1),
                 "result": Out(stream.Signature(32)),
             }
         )
 
+    def _undo_cycles(self, zero_bytes: int) -> int:
+        cycles = 0
+        for stride in self.strides:
+            cycles += zero_bytes // stride
+            zero_bytes %= stride
+        return cycles
+
+    def watch(
+        self,
+        m: Module,
+        source: stream.Interface,
+        sink: stream.Interface,
+        *,
+        data: Value,
+    ) -> None:
+        """Connect a source of beats to a sink, and see the beats that pass.
+
+        Parameters
+        ----------
+        data
+            The bytes of the source's beat, for the CRC.
+        """
+        m.d.comb += [
+            self.beat.eq(source.payload),
+            self.beat.data.eq(data),
+            self.fires.eq(source.valid & sink.ready),
+            sink.payload.eq(source.payload),
+            sink.valid.eq(source.valid & ~self.stalls),
+            source.ready.eq(sink.ready & ~self.stalls),
+        ]
+
     def elaborate(self, platform) -> Module:
         m = Module()
         size_bits = (self.data_bytes - 1).bit_length()
+        beat = self.beat
 
-        undo_matrices = [power(BACKWARD, 1 << step) for step in range(size_bits)]
-
-        # A beat passes through a register. A packet's last beat is stalled until the result of the
-        # former packet has been accepted.
-        m.submodules.beats = beats = PipelineRegister(Beat(self.data_bytes))
-        wiring.connect(m, beats.o, wiring.flipped(self.o))
-        held = beats.o.payload
-        came = Signal()
+        # A packet's last beat is stalled until the result of the former packet has been accepted.
         closing = Signal()
         finishing = Signal()
-        ending = Signal()
-        stalled = Signal()
-        i_fire = Signal()
+        passes = Signal()
         m.d.comb += [
-            closing.eq(came & held.last),
-            stalled.eq(self.i.payload.last & (closing | ending | finishing)),
-            self.i.ready.eq(beats.i.ready & ~stalled),
-            beats.i.valid.eq(self.i.valid & ~stalled),
-            i_fire.eq(beats.i.valid & beats.i.ready),
-            beats.i.payload.eq(self.i.payload),
+            self.stalls.eq(beat.last & (closing | finishing)),
+            passes.eq(self.fires & ~self.stalls),
         ]
 
-        # The data's share, from the beat that came in the cycle before: its parities behind the
-        # path that brings it here would be too long. Registered again before it meets the state.
+        # The data's share is registered before it meets the state.
         share = Signal(32, reset_less=True)
         share_valid = Signal()
-        zero_bytes = Signal(size_bits, reset_less=True)
+        [contributed] = shared_parities(
+            m, [contribution(self.data_bytes)], beat.data, name="contributed"
+        )
         m.d.sync += [
-            came.eq(i_fire),
-            share_valid.eq(came & (held.size != 0)),
-            ending.eq(closing),
+            share.eq(contributed),
+            share_valid.eq(passes & (beat.size != 0)),
+            closing.eq(passes & beat.last),
         ]
-        with m.If(came):
-            m.d.sync += [
-                share.eq(Cat(parities(contribution(self.data_bytes), held.data))),
-                zero_bytes.eq(self.data_bytes - held.size),
-            ]
-
         state = Signal(32, init=ONES)
         after = Signal(32)
-        m.d.comb += after.eq(
-            Mux(share_valid, Cat(parities(power(FORWARD, self.data_bytes), state)) ^ share, state)
-        )
-        m.d.sync += state.eq(Mux(ending, ONES, after))
+        [forward] = shared_parities(m, [power(FORWARD, self.data_bytes)], state, name="forward")
+        m.d.comb += after.eq(Mux(share_valid, forward ^ share, state))
+        m.d.sync += state.eq(Mux(closing, ONES, after))
 
         # The result: the state after the last beat, less the zeros that filled it.
         result = Signal(32, reset_less=True)
-        undo = Signal(size_bits, reset_less=True)
-        steps_left = Signal(range(size_bits + 1))
-        with m.If(ending):
-            m.d.sync += [
-                finishing.eq(1),
-                result.eq(after),
-                undo.eq(Mux(share_valid, zero_bytes, 0)),
-                steps_left.eq(size_bits),
-            ]
-        with m.Elif(steps_left != 0):
-            m.d.sync += steps_left.eq(steps_left - 1)
-            for step, matrix in enumerate(undo_matrices):
-                with m.If((steps_left == size_bits - step) & undo[step]):
-                    m.d.sync += result.eq(Cat(parities(matrix, result)))
+        zero_bytes = Signal(size_bits)
+        undoings = [power(BACKWARD, stride) for stride in self.strides]
+        undone = shared_parities(m, undoings, result, name="undone")
+        with m.If(passes & beat.last):
+            # None of a beat without bytes, which has not changed the state.
+            m.d.sync += zero_bytes.eq(-beat.size)
+        with m.If(closing):
+            m.d.sync += [finishing.eq(1), result.eq(after)]
+        with m.Elif(zero_bytes != 0):
+            for k, (stride, less) in enumerate(zip(self.strides, undone, strict=True)):
+                undoes = zero_bytes >= stride
+                with m.Elif(undoes) if k else m.If(undoes):
+                    m.d.sync += [zero_bytes.eq(zero_bytes - stride), result.eq(less)]
         with m.Elif(self.result.ready):
             m.d.sync += finishing.eq(0)
         m.d.comb += [
-            self.result.valid.eq(finishing & (steps_left == 0)),
+            self.result.valid.eq(finishing & (zero_bytes == 0)),
             self.result.payload.eq(~result),
         ]
         return m

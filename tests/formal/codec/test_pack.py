@@ -325,6 +325,7 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     )
     bench.require(line_rules.inside == busy)
     bench.implies(active & ~done & (lines_left == 0), announced == 0)
+    bench.implies(active, inside["packet_empty"] == (announced == 0))
     bench.require(held_count <= slots, start + level <= held_count * lanes)
     bench.implies((held_count != 0) & ~done, start + level + lanes >= held_count * lanes)
     bench.implies(~closed, (start + level == held_count * lanes) | done)

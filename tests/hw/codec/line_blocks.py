@@ -198,12 +198,11 @@ class DecompressorBlock(wiring.Component):
             expectation.i.payload.check.eq(to_joiner.payload.check_crc),
             to_joiner.ready.eq(expectation.i.ready),
         ]
+        crc.watch(m, checker.o, sender.i, data=checker.o.payload.data)
         for source, sink in (
             (receiver.o, unpacker.i),
             (unpacker.o, decompressor.i),
             (decompressor.o, checker.i),
-            (checker.o, crc.i),
-            (crc.o, sender.i),
             (sender.axis, wiring.flipped(self.m_axis)),
             (expectation.o, joiner.expectation),
             (unpacker.tail, tail.i),

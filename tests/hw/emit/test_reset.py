@@ -105,17 +105,17 @@ BENCH = """
 module bench;
   reg clk = 1'b0;
   reg in_reset = 1'b1;
-  crc32 dut (.clk(clk), @reset@, .i_valid(1'b1), .i_size(6'd32), .i_last(1'b0),
-    .o_ready(1'b1), .result_ready(1'b1));
+  crc32 dut (.clk(clk), @reset@, .fires(1'b1), .beat_size(6'd32), .beat_last(1'b0),
+    .result_ready(1'b1));
   initial begin
     repeat (6) #1 clk = !clk;
     in_reset = 1'b0;
     repeat (6) #1 clk = !clk;
-    $display("running %b", dut.came);
+    $display("running %b", dut.share_valid);
     in_reset = 1'b1;
-    #5 $display("without a clock %b", dut.came);
+    #5 $display("without a clock %b", dut.share_valid);
     repeat (2) #1 clk = !clk;
-    $display("after an edge %b", dut.came);
+    $display("after an edge %b", dut.share_valid);
   end
 endmodule
 """

@@ -13,6 +13,7 @@ from cdma.hw.lib.pipeline import (
     PingPongBuffer,
     PipelineControl,
     PipelineRegister,
+    ReverseRegister,
     SkidBuffer,
 )
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
@@ -80,6 +81,17 @@ def test_half_rate_register_delays_by_one_cycle_and_takes_every_other():
     assert taken.cycles == [cycle + 1 for cycle in given.cycles]
 
 
+def test_reverse_register_passes_at_once_at_full_rate():
+    given, taken = transfer(Bench(ReverseRegister(16)), 20)
+    assert_no_bubble(given.cycles)
+    assert taken.cycles == given.cycles
+
+
+@pytest.mark.parametrize(("source", "sink"), STALLS)
+def test_reverse_register_keeps_order_under_stalls(source, sink):
+    transfer(Bench(ReverseRegister(16)), 100, source=stalls(source, 1), sink=stalls(sink, 2))
+
+
 @pytest.mark.parametrize(("source", "sink"), STALLS)
 def test_half_rate_register_keeps_order_under_stalls(source, sink):
     transfer(Bench(HalfRateRegister(16)), 100, source=stalls(source, 1), sink=stalls(sink, 2))
@@ -103,6 +115,7 @@ def test_blocked_buffer_has_no_bubble_when_it_is_let_go(bench):
         (PipelineRegister, 1),
         (ControlledRegister, 1),
         (HalfRateRegister, 1),
+        (ReverseRegister, 1),
     ],
 )
 def test_blocked_buffer_holds_its_entries(buffer, entries):

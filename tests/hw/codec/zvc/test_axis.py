@@ -83,7 +83,7 @@ def test_compressor_latency(compressor):
     seen = run(compressor, [good_to_compress(config, packet)], source=from_cycle(10))
     # 6 for 32 B sectors: cDMA, §V-B.
     pipeline = config.sectors + 2 + (config.latency == "fast")
-    assert seen.given[0] - seen.taken[0] == compressor.component.line_latency == pipeline + 5
+    assert seen.given[0] - seen.taken[0] == compressor.component.line_latency == pipeline + 2
 
 
 def test_decompressor_latency(decompressor):
@@ -92,7 +92,7 @@ def test_decompressor_latency(decompressor):
     seen = run(decompressor, [good_to_decompress(config, packet)], source=from_cycle(10))
     # The mask makes each sector end in the next beat; cDMA, §V-B: 2 cycles in the pipeline.
     pipeline = 2 + (config.latency == "fast")
-    around = 7 + (config.mask_elements > 1)
+    around = 4 + (config.mask_elements > 1)
     latency = decompressor.component.sector_latency
     assert seen.given[0] - seen.taken[1] == latency == pipeline + around
 
