@@ -11,7 +11,7 @@ from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES, WORDS
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
+from cdma.hw.codec.bpc.last_step import DecodedPlanes
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, STATUS_BITS
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.pipeline import PipelineControl
