@@ -12,9 +12,9 @@ from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 
 BASE_CODE_BITS = 33
 PLANE_CODE_BITS = 32
-"""Of the longest codes."""
+"""Bits of the longest codes."""
 RUN_CODE_BITS = 7
-"""Of a run of several planes."""
+"""Bits of the code of a run of several planes."""
 
 
 class BaseCodeReader(wiring.Component):
@@ -215,12 +215,12 @@ def or_of(values: Iterable[Value]) -> Value:
 
 
 def _pairs(bits: Value) -> Value:
-    """Of each two bits, from the lowest on, whether one is set."""
+    """Tell of each two bits, from the lowest on, if one is set."""
     return Cat(bits[low : low + 2].any() for low in range(0, len(bits), 2))
 
 
 def _has_several(bits: Value) -> Value:
-    """Whether more than one bit is set: by halves, each with one, or one with several."""
+    """Tell if more than one bit is set: by halves, each with one, or one with several."""
 
     def counted(part: Value) -> tuple[Value, Value]:
         if len(part) == 1:

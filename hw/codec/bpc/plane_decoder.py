@@ -83,6 +83,7 @@ class BpcPlaneDecoder(wiring.Component):
                     self.i.ready.eq(steps.i.ready),
                     entering.rest.eq(bits),
                     entering.position.eq(base_code.length),
+                    entering.not_high.eq(1),
                     entering.size.eq(code.size),
                     entering.failed.eq(base_code.bad | entering.truncated),
                     entering.truncated.eq(base_code.length > limit),

@@ -32,6 +32,8 @@ class PartlyRead(data.StructLayout):
         more than may matter.
     position
         Where the next code starts, in the whole code.
+    not_high
+        The complement of the highest bit of the place in the block: see `StepReader`.
     size
         How many bytes there are of the code.
     failed, truncated
@@ -64,6 +66,7 @@ def _members(rest: int, steps: int) -> dict[str, Any]:
     members: dict[str, Any] = {
         "rest": rest,
         "position": range(ENTRY_BITS + 1),
+        "not_high": 1,
         "size": range(ENTRY_BYTES + 1),
         "failed": 1,
         "truncated": 1,
@@ -149,6 +152,7 @@ class PlaneSteps(wiring.Component):
         m.d.comb += [
             reader.view.eq(state.rest[-VIEW_BITS:]),
             reader.place.eq(state.position),
+            reader.not_high.eq(state.not_high),
         ]
         next_state = Signal(layout)
         # The highest bits of the rest, of which each step needs less.
@@ -159,6 +163,7 @@ class PlaneSteps(wiring.Component):
         m.d.comb += [
             next_state.rest.eq(Cat(C(0, unneeded), moved[unneeded:])),
             next_state.position.eq(Cat(reader.next_place, blocks + reader.moves)),
+            next_state.not_high.eq(~reader.next_place[-1]),
             next_state.size.eq(state.size),
             next_state.base.eq(state.base),
             next_state.codes.eq(reader.codes),
@@ -209,7 +214,7 @@ class PlaneSteps(wiring.Component):
 
 
 def _taken_over(target: data.View, source: data.View) -> list[Any]:
-    """What one has of the other: of the rest the first bits, of planes the latest."""
+    """Copy what both have: of the rest the first bits, of planes the latest."""
     members = [
         name for name, _ in source.shape() if name in dict(target.shape()) and name != "rest"
     ]

@@ -1,6 +1,6 @@
 """A step of the decoding of BPC: finding the codes of several planes in one cycle."""
 
-from amaranth.hdl import C, Cat, Module, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -34,6 +34,8 @@ class StepReader(wiring.Component):
         Bits from the start of a block; the first is the highest.
     place : `In(range(128))`
         Where in it the first code starts.
+    not_high : `In(1)`
+        The complement of the highest bit of `place`.
     run_left : `In(range(33))`
         Planes, from the first on, that the last run still has: they have no codes.
     codes : `Out(4 * 32)`
@@ -53,6 +55,7 @@ class StepReader(wiring.Component):
             {
                 "view": In(VIEW_BITS),
                 "place": In(range(BLOCK_BITS)),
+                "not_high": In(1),
                 "run_left": In(range(PLANES)),
                 "codes": Out(STEP_CODES * PLANE_CODE_BITS),
                 "in_run": Out(STEP_CODES),
@@ -63,23 +66,26 @@ class StepReader(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        window = aligned(m, self.view, self.place, BLOCK_BITS)
+        # The first of the multiplexers wait for nothing but what drives them all: half of it each.
+        half = BLOCK_BITS // 2
+        kept = VIEW_BITS - half
+        view = Signal(kept)
+        m.d.comb += view.eq(
+            Cat(
+                Mux(self.not_high, self.view[half:], self.view)[: kept // 2],
+                Mux(self.place[-1], self.view, self.view[half:])[kept // 2 : kept],
+            )
+        )
+        window = aligned(m, view, self.place[:-1], BLOCK_BITS)
         run_left = Signal(STEP_CODES)
         m.d.comb += run_left.eq(Cat(self.run_left == k for k in range(STEP_CODES)))
         kinds, ends = self._walk(m, window, run_left)
 
-        # That the rest moves is found without the sum of places: it is needed first, as it drives
-        # all of the rest.
         length = Signal(range(BLOCK_BITS + 1))
         m.d.comb += [
             self.in_run.eq(Cat(~or_of(is_kind.values()) for is_kind in kinds)),
             length.eq(_number_of(ends, len(length))),
             self.next_place.eq(self.place + length),
-            self.moves.eq(
-                or_of(
-                    end & (self.place >= BLOCK_BITS - place) for place, end in ends.items() if place
-                )
-            ),
         ]
 
         codes: list[Value] = []
@@ -97,8 +103,14 @@ class StepReader(wiring.Component):
     def _walk(
         self, m: Module, window: Value, run_left: Value
     ) -> tuple[list[dict[int, Value]], dict[int, Value]]:
-        """Find by length the kind of each code, and the flags of where the last one may end."""
+        """Find by length the kind of each code, and the flags of where the last one may end.
+
+        That the rest moves is found without these flags: it is needed first, as it drives all of
+        the rest. It follows from where the last code starts, and from whether one there would end
+        in the next block.
+        """
         kinds: list[dict[int, Value]] = []
+        moves: list[Value] = []
         starts: list[dict[int, list[Value]]] = [{} for _ in range(STEP_CODES + 1)]
         for k in range(STEP_CODES):
             starts[k][0] = [run_left[k]]
@@ -108,7 +120,17 @@ class StepReader(wiring.Component):
             for place, causes in sorted(starts[k].items()):
                 starting = Signal(name=f"starts_{k}_at_{place}")
                 m.d.comb += starting.eq(or_of(causes))
-                for length, is_kind in PlaneCodeKind(_bits_at(window, place, 4)).by_length.items():
+                by_length = PlaneCodeKind(_bits_at(window, place, 4)).by_length
+                if k == STEP_CODES - 1:
+                    crosses = Signal(name=f"crosses_from_{place}")
+                    m.d.comb += crosses.eq(
+                        or_of(
+                            is_kind & self._is_beyond(place + length)
+                            for length, is_kind in by_length.items()
+                        )
+                    )
+                    moves.append(starting & crosses)
+                for length, is_kind in by_length.items():
                     is_here = Signal(name=f"code_{k}_at_{place}_has_{length}")
                     m.d.comb += is_here.eq(starting & is_kind)
                     found.setdefault(length, []).append(is_here)
@@ -121,16 +143,22 @@ class StepReader(wiring.Component):
                         starts[k + planes].setdefault(place + length, []).append(
                             is_here & (number == planes - 2)
                         )
-                    starts[STEP_CODES].setdefault(place + length, []).append(
-                        is_here & (number >= max(0, STEP_CODES - k - 2))
-                    )
+                    is_end = is_here & (number >= max(0, STEP_CODES - k - 2))
+                    starts[STEP_CODES].setdefault(place + length, []).append(is_end)
+                    if k < STEP_CODES - 1:
+                        moves.append(is_end & self._is_beyond(place + length))
             kinds.append({length: or_of(flags) for length, flags in found.items()})
 
+        m.d.comb += self.moves.eq(or_of(moves))
         ends = {}
         for place, causes in sorted(starts[STEP_CODES].items()):
             ends[place] = Signal(name=f"ends_at_{place}")
             m.d.comb += ends[place].eq(or_of(causes))
         return kinds, ends
+
+    def _is_beyond(self, length: int) -> Value:
+        """Tell if so many bits from the first code on, the next block has started."""
+        return self.place >= BLOCK_BITS - length
 
 
 def aligned(m: Module, view: Value, place: Value, width: int) -> Value:
