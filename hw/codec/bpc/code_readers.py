@@ -1,16 +1,20 @@
 """Single codes of BPC, read from the bits that come next, by the table of `cdma.golden`'s BPC."""
 
-from amaranth.hdl import Module, Mux, Signal
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 
-BASE_LENGTHS = (3, 7, 11, 19, 33)
-PLANE_LENGTHS = (0, 3, 5, 7, 10, 32)
-"""Bits that codes have; none inside a run."""
-BASE_CODE_BITS = max(BASE_LENGTHS)
-PLANE_CODE_BITS = max(PLANE_LENGTHS)
+BASE_CODE_BITS = 33
+PLANE_CODE_BITS = 32
+"""Bits of the longest codes."""
+RUN_CODE_BITS = 7
+"""Bits of the code of a run of several planes."""
 
 
 class BaseCodeReader(wiring.Component):
@@ -75,7 +79,7 @@ class BaseCodeReader(wiring.Component):
 
 
 class PlaneCodeReader(wiring.Component):
-    """Reads the code of a plane, unless the plane is inside a run.
+    """Builds a plane from its code, or repeats the plane before it inside a run.
 
     Latency: 0 cycles.
 
@@ -83,10 +87,10 @@ class PlaneCodeReader(wiring.Component):
     -------
     code : `In(32)`
         The next bits; the first is the highest.
+    in_run : `In(1)`
+        The plane is inside a run: it has no code, and is as `above`.
     above : `In(31)`
         The plane (DBP) before this one; zero for the first.
-    run_left : `In(range(33))`
-        Planes, from this one on, that the last run still has: without a code, and as `above`.
     after_run : `In(1)`
         The last code was a run's.
     room : `In(range(34))`
@@ -95,7 +99,6 @@ class PlaneCodeReader(wiring.Component):
         Bits that the code has: 3, 5, 7, 10 or 32; 0 inside a run.
     plane : `Out(31)`
         This plane.
-    next_run_left : `Out(range(33))`
     next_after_run : `Out(1)`
         For the plane behind this one.
     bad : `Out(1)`
@@ -106,13 +109,12 @@ class PlaneCodeReader(wiring.Component):
         super().__init__(
             {
                 "code": In(PLANE_CODE_BITS),
+                "in_run": In(1),
                 "above": In(DELTAS),
-                "run_left": In(range(PLANES)),
                 "after_run": In(1),
                 "room": In(range(PLANES + 1)),
                 "length": Out(range(PLANE_CODE_BITS + 1)),
                 "plane": Out(DELTAS),
-                "next_run_left": Out(range(PLANES)),
                 "next_after_run": Out(1),
                 "bad": Out(1),
             }
@@ -120,61 +122,112 @@ class PlaneCodeReader(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        code, above = self.code, self.above
-        all_ones = (1 << DELTAS) - 1
+        code, above, in_run = self.code, self.above, self.in_run
+        kind = PlaneCodeKind(code)
 
         # Where the numbers are, in the codes that have them.
         raw = code[:DELTAS]
-        run_field = code[25:30]
         place = code[22:27]
-        alone = Signal(DELTAS)
-        pair = Signal(DELTAS)
-        # Another code has a raw plane that is zero, of a single one, of two neighbors, or all ones.
-        lowest = Signal(DELTAS)
-        has_shorter = Signal()
-        m.d.comb += [
-            alone.eq(1 << place),
-            pair.eq(alone | alone << 1),
-            lowest.eq(raw & (~raw + 1)),
-            has_shorter.eq((raw == lowest) | (raw == (lowest | lowest << 1)) | raw.all()),
-        ]
+        one = Signal(DELTAS)
+        m.d.comb += one.eq(1 << place)
 
-        inside = Signal()
-        plane = Signal(DELTAS)
-        run = Signal.like(self.next_run_left)
-        wrong = Signal()
-        m.d.comb += inside.eq(self.run_left != 0)
-        with m.If(inside):
-            m.d.comb += [
-                plane.eq(above),
-                run.eq(self.run_left - 1),
-                self.next_after_run.eq(self.after_run),
-            ]
-        with m.Elif(code[31]):
-            m.d.comb += [
-                self.length.eq(32),
-                plane.eq(above ^ raw),
-                wrong.eq(has_shorter | ~plane.any()),
-            ]
-        with m.Elif(code[29:31] != 0):
-            m.d.comb += [
-                self.length.eq(Mux(code[30], 7, 3)),
-                plane.eq(above),
-                run.eq(Mux(code[30], run_field + 1, 0)),
-                self.next_after_run.eq(1),
-                wrong.eq(self.after_run | (run >= self.room)),
-            ]
-        with m.Elif(code[28]):
-            m.d.comb += [
-                self.length.eq(10),
-                plane.eq(above ^ Mux(code[27], alone, pair)),
-                # A single one has 31 places, two neighbors have 30.
-                wrong.eq((place[1:].all() & (place[0] | ~code[27])) | ~plane.any()),
-            ]
-        with m.Elif(code[27]):
-            m.d.comb += [self.length.eq(5), plane.eq(0), wrong.eq(~above.any())]
+        # A plane of zeros is as `above` too, up to the end.
+        change = Signal(DELTAS)
+        zero_plane = Signal()
+        unchanged = Signal()
+        with m.If(in_run | kind.run | kind.single):
+            m.d.comb += unchanged.eq(1)
+        with m.Elif(kind.raw):
+            m.d.comb += change.eq(raw)
+        with m.Elif(kind.places):
+            m.d.comb += change.eq(one | Mux(code[27], 0, one << 1))
         with m.Else():
-            m.d.comb += [self.length.eq(5), plane.eq(above ^ all_ones), wrong.eq(~plane.any())]
+            m.d.comb += [change.eq((~code[27]).replicate(DELTAS)), zero_plane.eq(code[27])]
+        m.d.comb += self.plane.eq((above ^ change) & ~zero_plane.replicate(DELTAS))
 
-        m.d.comb += [self.plane.eq(plane), self.next_run_left.eq(run), self.bad.eq(wrong)]
+        # Another code has a raw plane of all ones, or with none but in one place or two neighbors:
+        # one of the pairs that start at even places, or of those that start at odd ones.
+        has_shorter = Signal()
+        m.d.comb += has_shorter.eq(
+            raw.all() | ~_has_several(_pairs(raw)) | ~_has_several(_pairs(Cat(C(0, 1), raw)))
+        )
+        # The planes of the run, this one included, are more than there are.
+        overruns = Signal()
+        m.d.comb += overruns.eq(code[25:30] + 2 > self.room)
+        with m.If(unchanged):
+            m.d.comb += self.bad.eq(~in_run & (self.after_run | kind.run & overruns))
+        with m.Elif(zero_plane):
+            m.d.comb += self.bad.eq(~above.any())
+        with m.Else():
+            # A single one has 31 places, two neighbors have 30.
+            beyond = place[1:].all() & (place[0] | ~code[27])
+            m.d.comb += self.bad.eq(
+                kind.raw & has_shorter | kind.places & beyond | ~self.plane.any()
+            )
+
+        m.d.comb += self.next_after_run.eq(unchanged)
+        with m.If(~in_run):
+            m.d.comb += self.length.eq(
+                or_of(
+                    is_kind.replicate(len(self.length)) & length
+                    for length, is_kind in kind.by_length.items()
+                )
+            )
         return m
+
+
+class PlaneCodeKind:
+    """Kind of a plane's code, by its first bits.
+
+    Parameters
+    ----------
+    code : Value
+        Bits; the first is the highest.
+
+    Attributes
+    ----------
+    raw, run, single, places, constant : Value
+        A plane's 31 bits; a run of several planes; a run of one; one or two places; a plane of
+        zeros, or a change of all bits.
+    by_length : dict of int to Value
+        The same kinds by the bits that their codes have.
+    """
+
+    def __init__(self, code: Value) -> None:
+        first, second, third, fourth = reversed(code[-4:])
+        self.raw = first
+        self.run = ~first & second
+        self.single = ~first & ~second & third
+        self.places = ~first & ~second & ~third & fourth
+        self.constant = ~first & ~second & ~third & ~fourth
+        self.by_length = {
+            PLANE_CODE_BITS: self.raw,
+            RUN_CODE_BITS: self.run,
+            3: self.single,
+            10: self.places,
+            5: self.constant,
+        }
+
+
+def or_of(values: Iterable[Value]) -> Value:
+    """Or of values; at least one."""
+    return reduce(or_, values)
+
+
+def _pairs(bits: Value) -> Value:
+    """Tell of each two bits, from the lowest on, if one is set."""
+    return Cat(bits[low : low + 2].any() for low in range(0, len(bits), 2))
+
+
+def _has_several(bits: Value) -> Value:
+    """Tell if more than one bit is set: by halves, each with one, or one with several."""
+
+    def counted(part: Value) -> tuple[Value, Value]:
+        if len(part) == 1:
+            return part, C(0, 1)
+        (low_any, low_several), (high_any, high_several) = (
+            counted(half) for half in (part[: len(part) // 2], part[len(part) // 2 :])
+        )
+        return low_any | high_any, low_several | high_several | low_any & high_any
+
+    return counted(bits)[1]

@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
-from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS
-from cdma.hw.codec.bpc.step_reader import CODES, STEP_CODES, StepReader
+from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS, PlaneCodeKind, or_of
+from cdma.hw.codec.bpc.plane_builder import PlaneBuilder
+from cdma.hw.codec.bpc.step_reader import BLOCK_BITS, STEP_CODES, VIEW_BITS, StepReader
 from cdma.hw.codec.entry.payloads import ENTRY_BITS
 
 FILL_BITS = 7
@@ -26,49 +28,68 @@ class PartlyRead(data.StructLayout):
     Members
     -------
     rest
-        Bits that were not read yet, the first the highest; no more than may matter.
-    left
-        How many there are up to the end of what there is; unspecified after an error.
+        Bits from the start of the block that the next code starts in, the first the highest; no
+        more than may matter.
     position
-        How many were read, before the first error.
+        Where the next code starts, in the whole code.
+    not_high
+        The complement of the highest bit of the place in the block: see `StepReader`.
+    size
+        How many bytes there are of the code.
     failed, truncated
-        There was an error: a code that goes beyond the end, or else a bad one.
-    base, planes, run_left, after_run
-        What was read, the latest plane in the low bits, and as in `PlaneCodeReader`. None of them
-        before the first step.
+        There was an error: a code that goes beyond the end, or else a bad one. It was looked for in
+        the base's code and in those of the planes that are built.
+    base
+        The first word.
+    codes, in_run
+        What the last step has found, as in `StepReader`; planes are built a step later.
+    start, before_error
+        Where those codes start; after an error, those that it is in, and how many bits of them are
+        before it.
+    run_left, after_run
+        In front of those codes, as in `StepReader` and `PlaneCodeReader`.
+    planes
+        Those of the other steps, the latest in the low bits.
     """
 
     def __init__(self, steps: int) -> None:
-        members: dict[str, Any] = {
-            "rest": _rest_bits(steps),
-            "left": range(ENTRY_BITS + 1),
-            "position": range(ENTRY_BITS + 1),
-            "failed": 1,
-            "truncated": 1,
+        super().__init__(_members(rest_bits(steps), steps))
+
+
+def rest_bits(steps: int) -> int:
+    """Bits of the rest after some steps: all before the next code are those of its block."""
+    codes = PLANES - steps * STEP_CODES
+    return min(ENTRY_BITS, BLOCK_BITS - 1 + codes * PLANE_CODE_BITS + FILL_BITS)
+
+
+def _members(rest: int, steps: int) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "rest": rest,
+        "position": range(ENTRY_BITS + 1),
+        "not_high": 1,
+        "size": range(ENTRY_BYTES + 1),
+        "failed": 1,
+        "truncated": 1,
+        "base": 32,
+    }
+    if steps:
+        members |= {
+            "codes": STEP_CODES * PLANE_CODE_BITS,
+            "in_run": STEP_CODES,
+            "start": range(ENTRY_BITS + 1),
+            "before_error": range(BLOCK_BITS - PLANE_CODE_BITS + 1),
+            "run_left": range(PLANES),
+            "after_run": 1,
+            "planes": (steps - 1) * STEP_CODES * DELTAS,
         }
-        if steps:
-            members |= {
-                "base": 32,
-                "planes": _planes_read(steps) * DELTAS,
-                "run_left": range(PLANES),
-                "after_run": 1,
-            }
-        super().__init__(members)
-
-
-def _rest_bits(steps: int) -> int:
-    codes = max(0, CODES - steps * STEP_CODES)
-    return min(ENTRY_BITS, codes * PLANE_CODE_BITS + FILL_BITS + (steps == 0))
-
-
-def _planes_read(steps: int) -> int:
-    return min(CODES, steps * STEP_CODES) - 1
+    return members
 
 
 class PlaneSteps(wiring.Component):
     """Some of the steps, one after the other on the same hardware.
 
-    The rest of the code moves once a cycle, by the length of all that was read.
+    A step finds the codes of some planes, and builds those of the step before it. The rest of the
+    code moves by blocks: once a step by none or by one.
 
     Latency: as many cycles as steps. Throughput: an entry in each as many cycles.
 
@@ -97,9 +118,6 @@ class PlaneSteps(wiring.Component):
         m = Module()
         given = self.i.payload
         steps = self.last - self.first
-        rest_bits = _rest_bits(self.first)
-        held_bits = _rest_bits(self.first + 1)
-        planes_bits = _planes_read(self.last) * DELTAS
 
         # How many of the steps are done: none if there is no entry.
         done = Signal(range(steps + 1))
@@ -116,91 +134,109 @@ class PlaneSteps(wiring.Component):
             takes.eq(self.i.ready & self.i.valid),
         ]
 
-        held_rest = Signal(held_bits, reset_less=True)
-        held_left = Signal.like(given.left, name="held_left", reset_less=True)
-        held_position = Signal.like(given.position, name="held_position", reset_less=True)
-        held_failed = Signal(reset_less=True)
-        held_truncated = Signal(reset_less=True)
-        held_base = Signal(32, reset_less=True)
-        held_planes = Signal(planes_bits, reset_less=True)
-        held_run_left = Signal(range(PLANES), reset_less=True)
-        held_after_run = Signal(reset_less=True)
-
-        # What the step starts from.
-        m.submodules.reader = reader = StepReader(self.first)
+        # What the step starts from: of the hardware's first step what is given, of others what is
+        # held; nothing was found before the first of all.
+        layout = data.StructLayout(_members(rest_bits(self.first), self.last))
+        held = Signal(layout, reset_less=True)
+        state = Signal(layout)
         step = Signal(range(steps))
-        rest = Signal(rest_bits)
-        failed = Signal()
-        truncated = Signal()
-        base = Signal(32)
-        planes = Signal(planes_bits)
-        m.d.comb += [
-            reader.code.eq(rest[rest_bits - reader.window_bits :]),
-            reader.above.eq(planes[:DELTAS]),
-            reader.room.eq(CODES - STEP_CODES * (self.first + step)),
-        ]
+        is_first = Signal()
         with m.If(loads):
-            m.d.comb += [
-                rest.eq(given.rest),
-                failed.eq(given.failed),
-                truncated.eq(given.truncated),
-                reader.left.eq(given.left),
-                reader.position.eq(given.position),
-            ]
-            if self.first == 0:
-                m.d.comb += [reader.starts.eq(1), base.eq(reader.base), reader.run_left.eq(1)]
-            else:
-                m.d.comb += [
-                    base.eq(given.base),
-                    planes.eq(given.planes),
-                    reader.run_left.eq(given.run_left),
-                    reader.after_run.eq(given.after_run),
-                ]
+            m.d.comb += _taken_over(state, given)
+            m.d.comb += is_first.eq(self.first == 0)
         if steps > 1:
             with m.Else():
-                m.d.comb += [
-                    step.eq(done),
-                    rest.eq(Cat(C(0, rest_bits - held_bits), held_rest)),
-                    failed.eq(held_failed),
-                    truncated.eq(held_truncated),
-                    base.eq(held_base),
-                    planes.eq(held_planes),
-                    reader.left.eq(held_left),
-                    reader.position.eq(held_position),
-                    reader.run_left.eq(held_run_left),
-                    reader.after_run.eq(held_after_run),
-                ]
+                m.d.comb += [state.eq(held), step.eq(done)]
 
-        moved = Signal(rest_bits)
-        m.d.comb += moved.eq(rest << reader.length)
-        works = Signal()
-        m.d.comb += works.eq(takes | ~loads)
-        with m.If(works):
-            m.d.sync += [
-                done.eq(step + 1),
-                held_rest.eq(moved[rest_bits - held_bits :]),
-                held_left.eq(reader.left_behind),
-                held_position.eq(Mux(failed, reader.position, reader.next_position)),
-                held_failed.eq(failed | reader.fails),
-                held_truncated.eq(Mux(failed, truncated, reader.truncated)),
-                held_base.eq(base),
-                held_planes.eq(Cat(reader.planes, planes)),
-                held_run_left.eq(reader.next_run_left),
-                held_after_run.eq(reader.next_after_run),
+        m.submodules.reader = reader = StepReader()
+        m.d.comb += [
+            reader.view.eq(state.rest[-VIEW_BITS:]),
+            reader.place.eq(state.position),
+            reader.not_high.eq(state.not_high),
+        ]
+        next_state = Signal(layout)
+        # The highest bits of the rest, of which each step needs less.
+        unneeded = rest_bits(self.first) - rest_bits(self.first + 1)
+        moved = Signal.like(state.rest, name="moved")
+        m.d.comb += moved.eq(Mux(reader.moves, state.rest << BLOCK_BITS, state.rest))
+        blocks = state.position[len(reader.place) :]
+        m.d.comb += [
+            next_state.rest.eq(Cat(C(0, unneeded), moved[unneeded:])),
+            next_state.position.eq(Cat(reader.next_place, blocks + reader.moves)),
+            next_state.not_high.eq(~reader.next_place[-1]),
+            next_state.size.eq(state.size),
+            next_state.base.eq(state.base),
+            next_state.codes.eq(reader.codes),
+            next_state.in_run.eq(reader.in_run),
+            next_state.run_left.eq(reader.run_left),
+            next_state.failed.eq(state.failed),
+            next_state.truncated.eq(state.truncated),
+            next_state.start.eq(state.start),
+            next_state.before_error.eq(state.before_error),
+        ]
+        with m.If(is_first & ~state.failed):
+            m.d.comb += next_state.start.eq(state.position)
+        if self.last > 1:
+            m.submodules.builder = builder = PlaneBuilder(STEP_CODES)
+            m.d.comb += [
+                builder.code.eq(state.codes),
+                builder.in_run.eq(state.in_run),
+                builder.left.eq((state.size << 3) - state.start),
+                builder.room.eq(PLANES - STEP_CODES * (self.first - 1 + step)),
+                builder.above.eq(state.planes[:DELTAS]),
+                builder.after_run.eq(state.after_run),
             ]
+            with m.If(~is_first):
+                m.d.comb += [
+                    reader.run_left.eq(run_left_behind(m, state)),
+                    next_state.planes.eq(Cat(builder.planes, state.planes)),
+                    next_state.after_run.eq(builder.next_after_run),
+                ]
+                with m.If(~state.failed):
+                    m.d.comb += [
+                        next_state.failed.eq(builder.fails.any()),
+                        next_state.truncated.eq(builder.truncated),
+                        next_state.before_error.eq(
+                            or_of(
+                                fails.replicate(len(next_state.before_error)) & place
+                                for fails, place in zip(builder.fails, builder.places, strict=False)
+                            )
+                        ),
+                        next_state.start.eq(Mux(builder.fails.any(), state.start, state.position)),
+                    ]
+
+        with m.If(takes | ~loads):
+            m.d.sync += [done.eq(step + 1), held.eq(next_state)]
         with m.Elif(self.i.ready):
             m.d.sync += done.eq(0)
-
-        out = self.o.payload
-        m.d.comb += [
-            out.rest.eq(held_rest[held_bits - _rest_bits(self.last) :]),
-            out.left.eq(held_left),
-            out.position.eq(held_position),
-            out.failed.eq(held_failed),
-            out.truncated.eq(held_truncated),
-            out.base.eq(held_base),
-            out.planes.eq(held_planes),
-            out.run_left.eq(held_run_left),
-            out.after_run.eq(held_after_run),
-        ]
+        m.d.comb += _taken_over(self.o.payload, held)
         return m
+
+
+def _taken_over(target: data.View, source: data.View) -> list[Any]:
+    """Copy what both have: of the rest the first bits, of planes the latest."""
+    members = [
+        name for name, _ in source.shape() if name in dict(target.shape()) and name != "rest"
+    ]
+    width = min(len(target.rest), len(source.rest))
+    return [
+        *(target[name].eq(source[name]) for name in members),
+        target.rest[len(target.rest) - width :].eq(source.rest[len(source.rest) - width :]),
+    ]
+
+
+def run_left_behind(m: Module, state: data.View) -> Value:
+    """Planes that the last run still has behind the codes of a step."""
+    left = Signal(range(PLANES), name="run_left")
+    with m.If(state.run_left >= STEP_CODES):
+        m.d.comb += left.eq(state.run_left - STEP_CODES)
+    for k in range(STEP_CODES):
+        code = state.codes.word_select(k, PLANE_CODE_BITS)
+        # Planes of the run that are in the step, without the two that each has at least.
+        within = STEP_CODES - k - 2
+        number = code[25:30]
+        with m.If(PlaneCodeKind(code).run & ~state.in_run[k]):
+            m.d.comb += left.eq(
+                Mux(number >= within, number - within, 0) if within > 0 else number - within
+            )
+    return left

@@ -1,166 +1,205 @@
-"""A step of the decoding of BPC: several codes in one cycle."""
+"""A step of the decoding of BPC: finding the codes of several planes in one cycle."""
 
-from amaranth.hdl import C, Cat, Module, Signal, Value, signed
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
-from cdma.hw.codec.bpc.code_readers import (
-    BASE_CODE_BITS,
-    BASE_LENGTHS,
-    PLANE_CODE_BITS,
-    PLANE_LENGTHS,
-    BaseCodeReader,
-    PlaneCodeReader,
-)
-from cdma.hw.codec.entry.payloads import ENTRY_BITS
+from cdma.golden.formats.bpc.bit_planes import PLANES
+from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS, RUN_CODE_BITS, PlaneCodeKind, or_of
 
 STEP_CODES = 4
-"""Codes that are read in a cycle; the base's counts as one."""
-CODES = 1 + PLANES
-STEPS = -(-CODES // STEP_CODES)
+"""Planes whose codes are found in a cycle."""
+STEPS = -(-PLANES // STEP_CODES)
+BLOCK_BITS = STEP_CODES * PLANE_CODE_BITS
+"""Bits that the rest of a code moves by: what a step reads at most, so it never moves twice."""
+VIEW_BITS = 2 * BLOCK_BITS - 1
+"""Bits in which a step's codes are, wherever in a block they start."""
 
 
 class StepReader(wiring.Component):
-    """Reads a step's codes, and finds the first that is bad or goes beyond the end.
+    """Finds the codes of the next `STEP_CODES` planes, and the place behind them.
 
-    Each code's length determines the start of the next one, a choice of six places in a window that
-    gets shorter. What is behind an error is read as well, and means nothing.
+    There is a flag for each place that a code may start at: a plane's flags follow from those of
+    the plane before and from the kinds of code that the bits at those places would be, in a few
+    gates. The flags tell the kind of each plane's code, and where the last one ends; the codes
+    themselves are chosen by their kinds, each from what is behind the one before it.
+
+    What is behind an error is read as well, and means nothing.
 
     Latency: 0 cycles.
 
-    Parameters
-    ----------
-    first : int
-        The first of the steps that this reads. 0: it reads bases too. The last step of all has
-        fewer codes than others.
-
     Members
     -------
-    starts : `In(1)`
-        The step's first code is the base's, which stands for a plane of zeros inside a run: the
-        planes' inputs are those of one. Only if `first` is 0.
-    code : `In(window_bits)`
-        The next bits; the first is the highest.
-    left : `In(range(1025))`
-        Bits up to the end of what there is.
-    position : `In(range(1025))`
-        Bits that were read before.
-    above, run_left, after_run, room : `In(31)`, `In(range(33))`, `In(1)`, `In(range(35))`
-        Of the step's first plane, as in `PlaneCodeReader`.
-    length : `Out(range(window_bits + 1))`
-        Bits that the codes have.
-    left_behind : `Out(range(1025))`
-        Bits that are left.
-    next_position : `Out(range(1025))`
-        Bits that were read, up to an error.
-    fails, truncated : `Out(1)`
-        There is an error; the first one is that bits are missing.
-    base : `Out(32)`
-        Only if `first` is 0, and meant if `starts`.
-    planes : `Out(31 * codes)`
-        The latest in the low bits.
-    next_run_left, next_after_run : `Out(range(33))`, `Out(1)`
-        For the next step.
+    view : `In(255)`
+        Bits from the start of a block; the first is the highest.
+    place : `In(range(128))`
+        Where in it the first code starts.
+    not_high : `In(1)`
+        The complement of the highest bit of `place`.
+    run_left : `In(range(33))`
+        Planes, from the first on, that the last run still has: they have no codes.
+    codes : `Out(4 * 32)`
+        The bits from the start of each code, the first code lowest; of each the first bit is the
+        highest.
+    in_run : `Out(4)`
+        Planes that are inside a run, the first lowest. What there is of their codes is that of the
+        next plane that has one.
+    next_place : `Out(range(128))`
+        Where in its block the next step's first code starts.
+    moves : `Out(1)`
+        That is in the next block.
     """
 
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.codes = min(STEP_CODES, CODES - first * STEP_CODES)
-        self.window_bits = self.codes * PLANE_CODE_BITS + (first == 0)
+    def __init__(self) -> None:
         super().__init__(
             {
-                **({} if first else {"starts": In(1)}),
-                "code": In(self.window_bits),
-                "left": In(range(ENTRY_BITS + 1)),
-                "position": In(range(ENTRY_BITS + 1)),
-                "above": In(DELTAS),
+                "view": In(VIEW_BITS),
+                "place": In(range(BLOCK_BITS)),
+                "not_high": In(1),
                 "run_left": In(range(PLANES)),
-                "after_run": In(1),
-                "room": In(range(CODES + 1)),
-                "length": Out(range(self.window_bits + 1)),
-                "left_behind": Out(range(ENTRY_BITS + 1)),
-                "next_position": Out(range(ENTRY_BITS + 1)),
-                "fails": Out(1),
-                "truncated": Out(1),
-                **({} if first else {"base": Out(32)}),
-                "planes": Out(self.codes * DELTAS),
-                "next_run_left": Out(range(PLANES)),
-                "next_after_run": Out(1),
+                "codes": Out(STEP_CODES * PLANE_CODE_BITS),
+                "in_run": Out(STEP_CODES),
+                "next_place": Out(range(BLOCK_BITS)),
+                "moves": Out(1),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        window: Value = self.code
-        above, run_left, after_run = self.above, self.run_left, self.after_run
-        total: Value = C(0)
-        before: list[Value] = []
-        planes: list[Value] = []
-        exceeds = Signal(self.codes)
-        wrong = Signal(self.codes)
-        for j in range(self.codes):
-            m.submodules[f"plane_code_{j}"] = plane_code = PlaneCodeReader()
-            length = Signal(range(BASE_CODE_BITS + 1), name=f"length_{j}")
-            m.d.comb += [
-                plane_code.code.eq(window[len(window) - PLANE_CODE_BITS :]),
-                plane_code.above.eq(above),
-                plane_code.run_left.eq(run_left),
-                plane_code.after_run.eq(after_run),
-                plane_code.room.eq(self.room - j),
-                length.eq(plane_code.length),
-                wrong[j].eq(plane_code.bad),
-            ]
-            lengths: tuple[int, ...] = PLANE_LENGTHS
-            if self.first == 0 and j == 0:
-                lengths = tuple(sorted({*BASE_LENGTHS, *PLANE_LENGTHS}))
-                m.submodules.base_code = base_code = BaseCodeReader()
-                m.d.comb += [
-                    base_code.code.eq(window[len(window) - BASE_CODE_BITS :]),
-                    self.base.eq(base_code.base),
-                ]
-                with m.If(self.starts):
-                    m.d.comb += [length.eq(base_code.length), wrong[j].eq(base_code.bad)]
-            above, run_left = plane_code.plane, plane_code.next_run_left
-            after_run = plane_code.next_after_run
-            planes.append(above)
+        # The first of the multiplexers wait for nothing but what drives them all: half of it each.
+        half = BLOCK_BITS // 2
+        kept = VIEW_BITS - half
+        view = Signal(kept)
+        m.d.comb += view.eq(
+            Cat(
+                Mux(self.not_high, self.view[half:], self.view)[: kept // 2],
+                Mux(self.place[-1], self.view, self.view[half:])[kept // 2 : kept],
+            )
+        )
+        window = aligned(m, view, self.place[:-1], BLOCK_BITS)
+        run_left = Signal(STEP_CODES)
+        m.d.comb += run_left.eq(Cat(self.run_left == k for k in range(STEP_CODES)))
+        kinds, ends = self._walk(m, window, run_left)
 
-            # What is behind the code, as far as the step's other codes may need it.
-            if j + 1 < self.codes:
-                width = (self.codes - 1 - j) * PLANE_CODE_BITS
-                behind = Signal(width, name=f"window_{j + 1}")
-                with m.Switch(length):
-                    for bits in lengths:
-                        with m.Case(bits):
-                            end = len(window) - bits
-                            m.d.comb += behind.eq(window[end - width : end])
-                window = behind
-
-            so_far = Signal.like(self.length, name=f"total_{j}")
-            left = Signal(signed(len(self.left) + 1), name=f"left_{j}")
-            m.d.comb += [
-                so_far.eq(total + length),
-                left.eq(self.left - so_far),
-                exceeds[j].eq(left < 0),
-            ]
-            before.append(total)
-            total = so_far
-
-        fails = Signal(self.codes)
+        length = Signal(range(BLOCK_BITS + 1))
         m.d.comb += [
-            fails.eq(exceeds | wrong),
-            self.fails.eq(fails.any()),
-            self.length.eq(total),
-            self.left_behind.eq(left),
-            self.next_position.eq(self.position + total),
-            self.planes.eq(Cat(reversed(planes))),
-            self.next_run_left.eq(run_left),
-            self.next_after_run.eq(after_run),
+            self.in_run.eq(Cat(~or_of(is_kind.values()) for is_kind in kinds)),
+            length.eq(_number_of(ends, len(length))),
+            self.next_place.eq(self.place + length),
         ]
-        for j in reversed(range(self.codes)):
-            with m.If(fails[j]):
-                m.d.comb += [
-                    self.next_position.eq(self.position + before[j]),
-                    self.truncated.eq(exceeds[j]),
-                ]
+
+        codes: list[Value] = []
+        for k, is_kind in enumerate(kinds):
+            codes.append(window[len(window) - PLANE_CODE_BITS :])
+            # What is behind the code, as far as the step's other codes may need it.
+            width = (STEP_CODES - 1 - k) * PLANE_CODE_BITS
+            if width:
+                behind = Signal(width, name=f"behind_{k}")
+                m.d.comb += behind.eq(behind_code(window, self.in_run[k], is_kind, width))
+                window = behind
+        m.d.comb += self.codes.eq(Cat(codes))
         return m
+
+    def _walk(
+        self, m: Module, window: Value, run_left: Value
+    ) -> tuple[list[dict[int, Value]], dict[int, Value]]:
+        """Find by length the kind of each code, and the flags of where the last one may end.
+
+        That the rest moves is found without these flags: it is needed first, as it drives all of
+        the rest. It follows from where the last code starts, and from whether one there would end
+        in the next block.
+        """
+        kinds: list[dict[int, Value]] = []
+        moves: list[Value] = []
+        starts: list[dict[int, list[Value]]] = [{} for _ in range(STEP_CODES + 1)]
+        for k in range(STEP_CODES):
+            starts[k][0] = [run_left[k]]
+        starts[STEP_CODES][0] = [~run_left.any()]
+        for k in range(STEP_CODES):
+            found: dict[int, list[Value]] = {}
+            for place, causes in sorted(starts[k].items()):
+                starting = Signal(name=f"starts_{k}_at_{place}")
+                m.d.comb += starting.eq(or_of(causes))
+                by_length = PlaneCodeKind(_bits_at(window, place, 4)).by_length
+                if k == STEP_CODES - 1:
+                    crosses = Signal(name=f"crosses_from_{place}")
+                    m.d.comb += crosses.eq(
+                        or_of(
+                            is_kind & self._is_beyond(place + length)
+                            for length, is_kind in by_length.items()
+                        )
+                    )
+                    moves.append(starting & crosses)
+                for length, is_kind in by_length.items():
+                    is_here = Signal(name=f"code_{k}_at_{place}_has_{length}")
+                    m.d.comb += is_here.eq(starting & is_kind)
+                    found.setdefault(length, []).append(is_here)
+                    if length != RUN_CODE_BITS:
+                        starts[k + 1].setdefault(place + length, []).append(is_here)
+                        continue
+                    # The next plane with a code is so many further, if that is in this step.
+                    number = _bits_at(window, place + 2, 5)
+                    for planes in range(2, STEP_CODES - k):
+                        starts[k + planes].setdefault(place + length, []).append(
+                            is_here & (number == planes - 2)
+                        )
+                    is_end = is_here & (number >= max(0, STEP_CODES - k - 2))
+                    starts[STEP_CODES].setdefault(place + length, []).append(is_end)
+                    if k < STEP_CODES - 1:
+                        moves.append(is_end & self._is_beyond(place + length))
+            kinds.append({length: or_of(flags) for length, flags in found.items()})
+
+        m.d.comb += self.moves.eq(or_of(moves))
+        ends = {}
+        for place, causes in sorted(starts[STEP_CODES].items()):
+            ends[place] = Signal(name=f"ends_at_{place}")
+            m.d.comb += ends[place].eq(or_of(causes))
+        return kinds, ends
+
+    def _is_beyond(self, length: int) -> Value:
+        """Tell if so many bits from the first code on, the next block has started."""
+        return self.place >= BLOCK_BITS - length
+
+
+def aligned(m: Module, view: Value, place: Value, width: int) -> Value:
+    """So many bits of a view from a place on; in both, the first bit is the highest."""
+    for power in reversed(range(len(place))):
+        kept = width + (1 << power) - 1
+        moved = Signal(kept, name=f"from_{1 << power}")
+        still = _bits_at(view, 0, kept)
+        further = _bits_at(view, 1 << power, kept)
+        with m.If(place[power]):
+            m.d.comb += moved.eq(further)
+        with m.Else():
+            m.d.comb += moved.eq(still)
+        view = moved
+    return view
+
+
+def behind_code(window: Value, in_run: Value, kinds: dict[int, Value], width: int) -> Value:
+    """So many bits behind the code that a window starts with; its first ones if there is none.
+
+    Parameters
+    ----------
+    kinds
+        By length, whether there is a code of it.
+    """
+    return or_of(
+        chosen.replicate(width) & _bits_at(window, length, width)
+        for length, chosen in {0: in_run, **kinds}.items()
+    )
+
+
+def _bits_at(bits: Value, place: int, width: int) -> Value:
+    """Bits from a place on, the first the highest; zeros behind the end."""
+    low = len(bits) - place - width
+    if low >= 0:
+        return bits[low : low + width]
+    return Cat(C(0, min(width, -low)), bits[: max(0, width + low)])
+
+
+def _number_of(flags: dict[int, Signal], width: int) -> Value:
+    """The number whose flag is set."""
+    return Cat(
+        or_of(flag for number, flag in flags.items() if number >> bit & 1) for bit in range(width)
+    )

@@ -1,7 +1,9 @@
 """Reconstruction of the words of entries from bases and planes, sector by sector."""
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import add
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -11,7 +13,7 @@ from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES, WORDS
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
+from cdma.hw.codec.bpc.last_step import DecodedPlanes
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, STATUS_BITS
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.pipeline import PipelineControl
@@ -43,11 +45,12 @@ class DecodedSector(data.StructLayout):
 class BpcWordBuilder(wiring.Component):
     """Builds the words and checks that plane 32, the deltas' signs, is theirs.
 
-    Two stages: the prefix sum of base and deltas over spans of 8; the sums over all, and the signs.
+    Two stages: sums of base and deltas within groups of four and over the groups of each half; the
+    sums over all, and the signs.
 
     Latency: `entry_latency` = 2 cycles to the first sector. Throughput: a sector per cycle.
 
-    Resources: two entries of registers; 80 adders of 32 bits.
+    Resources: two entries of registers; 50 adders of 32 bits and 43 rows of full adders.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ class BpcWordBuilder(wiring.Component):
         sectors, sector_bits = self.config.sectors, 8 * self.config.sector_bytes
         given = self.i.payload
 
-        # Stage 1: planes to deltas, and sums over 8 of them.
+        # Stage 1: planes to deltas, and sums of these.
         m.submodules.summed = control = PipelineControl()
         summed = [Signal(32, name=f"summed_{i}", reset_less=True) for i in range(WORDS)]
         summed_signs = Signal(DELTAS, reset_less=True)
@@ -97,8 +100,7 @@ class BpcWordBuilder(wiring.Component):
             delta = Signal(32, name=f"delta_{i}")
             m.d.comb += delta.eq(Cat(planes[p][i] for p in range(32)))
             terms.append(delta)
-        for span in (1, 2, 4):
-            terms = _joined_sums(m, terms, span)
+        terms = _group_sums(m, terms)
         m.d.comb += [control.i_valid.eq(self.i.valid), self.i.ready.eq(control.i_ready)]
         with m.If(control.load):
             m.d.sync += [
@@ -112,9 +114,7 @@ class BpcWordBuilder(wiring.Component):
 
         # Stage 2: all sums, and whether the signs fit. Two words of the same sign are as far apart
         # as 32 bits can tell; of others, the negative one is less.
-        words: list[Value] = list(summed)
-        for span in (8, 16):
-            words = _joined_sums(m, words, span)
+        words = _whole_sums(m, summed)
         falls = Signal(DELTAS)
         m.d.comb += falls.eq(
             Cat(
@@ -161,13 +161,68 @@ class BpcWordBuilder(wiring.Component):
         return m
 
 
-def _joined_sums(m: Module, sums: Sequence[Value], span: int) -> list[Value]:
-    """Sklansky's prefix sum, one level: from sums within spans to those within twice as many."""
-    wider = list(sums)
-    for i in range(len(sums)):
-        if i & span:
-            below = (i & ~(2 * span - 1)) + span - 1
-            total = Signal(32, name=f"sum_{2 * span}_{i}")
-            m.d.comb += total.eq(sums[below] + sums[i])
-            wider[i] = total
-    return wider
+_GROUP = 4
+_GROUPS = WORDS // _GROUP
+
+
+def _group_sums(m: Module, terms: Sequence[Value]) -> list[Value]:
+    """Sums over the terms of each group up to each word, and of some groups over more.
+
+    A group's last word has the sum of all groups of its half of the entry up to it; the last group
+    of a half has its own alone.
+    """
+    sums: list[Value] = []
+    joined: list[Value] = []
+    for first in range(0, WORDS, _GROUP):
+        last = first + _GROUP - 1
+        group = terms[first : last + 1]
+        sums.append(group[0])
+        for k in range(1, _GROUP - 1):
+            sums.append(_sum_of(m, [sums[-1], group[k]], f"sum_{first + k}"))
+        if last % (WORDS // 2) in (_GROUP - 1, WORDS // 2 - 1):
+            joined = []
+        joined = _carry_save(m, [*joined, *_carry_save(m, group, f"group_{last}")], f"sum_{last}")
+        sums.append(_sum_of(m, joined, f"sum_{last}"))
+    return sums
+
+
+def _whole_sums(m: Module, sums: Sequence[Value]) -> list[Value]:
+    """Sums over all terms up to each word, from those of `_group_sums`."""
+    totals = sums[_GROUP - 1 :: _GROUP]
+    half = _GROUPS // 2
+    words: list[Value] = []
+    for group in range(_GROUPS):
+        # What the group starts from: a sum that is there, or up to three.
+        before: list[Value] = []
+        if 0 < group < half:
+            before = [totals[group - 1]]
+        elif group >= half:
+            before = [totals[half - 2], totals[half - 1], *totals[max(half, group - 1) : group]]
+            before = _carry_save(m, before, f"before_{group}")
+        is_joined = group not in (half - 1, _GROUPS - 1)
+        for word in range(_GROUP * group, _GROUP * (group + 1)):
+            added = before
+            if word % _GROUP == _GROUP - 1 and is_joined:
+                # The sum of all of this half is there.
+                added = [totals[half - 2], totals[half - 1]] if group >= half else []
+            words.append(_sum_of(m, [sums[word], *added], f"word_{word}"))
+    return words
+
+
+def _sum_of(m: Module, terms: Sequence[Value], name: str) -> Signal:
+    """A sum of 32 bits; of more than two terms with full adders before the last addition."""
+    total = Signal(32, name=name)
+    m.d.comb += total.eq(reduce(add, _carry_save(m, terms, name)))
+    return total
+
+
+def _carry_save(m: Module, terms: Sequence[Value], name: str) -> list[Value]:
+    """No more than two terms of the same sum: full adders make two terms of three."""
+    left = list(terms)
+    while len(left) > 2:
+        a, b, c = left[:3]
+        odd = Signal(32, name=f"{name}_odd_{len(left)}")
+        carry = Signal(32, name=f"{name}_carry_{len(left)}")
+        m.d.comb += [odd.eq(a ^ b ^ c), carry.eq((a & b | (a ^ b) & c) << 1)]
+        left = [*left[3:], odd, carry]
+    return left

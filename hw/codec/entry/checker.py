@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SIZES
 from cdma.golden.formats.bpc.bpc import encode_entries
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
+from cdma.hw.codec.bpc.last_step import DecodedPlanes
 from cdma.hw.codec.entry.payloads import STATUS_BITS, KeptEntry
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import count_ones
