@@ -103,8 +103,8 @@ class ZvcDecompressor(wiring.Component):
 
     Two stages: count a segment of the mask, find the ways of its elements and take the beat that it
     needs; move them to their lanes. If the latency is "fast", the mask that comes with a line is
-    counted within blocks of lanes in one more stage before. What decides whether a beat is needed was counted a cycle
-    before. A line can begin before its later beats have arrived.
+    counted within blocks of lanes in one more stage before. What decides whether a beat is needed
+    was counted a cycle before. A line can begin before its later beats have arrived.
 
     Latency: a sector is valid `sector_latency` = 2 cycles after the beat that completes its
     payload was taken, as in the paper; 3 if "fast". Throughput: a sector per cycle for as long as
