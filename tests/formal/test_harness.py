@@ -62,7 +62,7 @@ def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
 
 @pytest.mark.verify
 def test_unpacker_that_miscounts_full_masks_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("cdma.hw.codec.stream.unpack.count_ones", lambda bits: count_ones(bits)[:3])
+    monkeypatch.setattr("cdma.hw.codec.stream.slots.count_ones", lambda bits: count_ones(bits)[:3])
     with pytest.raises(ProofError, match=IN_PROOF):
         check(unpacker_proof(TINY, Unpacker(TINY)), tmp_path, depth=8, planted=True)
 

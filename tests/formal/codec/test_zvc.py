@@ -4,7 +4,7 @@ The two halves meet at `encoding`: the compressor is proven to give the beats th
 decompressor to make the line of them again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.lanes import BlockCounts
 from tests.formal.bench import Bench, Inside, Port
 from tests.formal.lines import (
     PIPELINES,
@@ -55,10 +56,21 @@ def coming_beats(
     beat = data.View(LineBeat(config), inside["counted_beat"])
     control = inside.component("counted")
     counted = BeatPosition(control.o_valid, control.o_ready, beat)
-    for k in range(1, config.lanes + 1):
-        ones = inside[f"counted_{k}"]
-        bench.implies(counted.valid, ones == count_ones(beat.mask[:k])[: len(ones)])
+    blocks = BlockCounts(config.lanes)
+    lanes = beat.mask[: config.lanes]
+    bench.implies(counted.valid, *block_counts(blocks(inside["counted"]), lanes))
     return bench.trust(counted, rules)
+
+
+def block_counts(counted: Any, present: Value) -> Iterator[Value]:
+    """Conditions that counts within blocks are those of the lanes that are present."""
+    blocks = counted.shape()
+    for b in range(blocks.lanes // blocks.block):
+        first = b * blocks.block
+        for k in range(first + 1, first + blocks.block):
+            ones = counted.ones[str(k)]
+            yield ones == count_ones(present[first:k])[: len(ones)]
+        yield counted.counts[b] == count_ones(present[first : first + blocks.block])
 
 
 def number_of(one_hot: Sequence[Value]) -> Value:
@@ -82,7 +94,11 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
         i = bench.trust(BeatPosition(seen.valid, seen.ready, seen.payload.sector), sector_rules)
         elements = [i.payload.elements[k] for k in range(lanes)]
         present = Cat(e.any() | i.payload.codec for e in elements)
-        bench.implies(seen.valid, seen.payload.present == present)
+        bench.implies(
+            seen.valid,
+            seen.payload.present == present,
+            *block_counts(seen.payload.counted, present),
+        )
     else:
         i = bench.drive(compressor.i, sector_rules)
     o = bench.watch(compressor.o, line_rules)
@@ -134,7 +150,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     bench.implies(
         compared_valid,
         compared_present == Cat(e.any() | compared_dense for e in compared_elements),
-        inside["compared_upper"] == count_ones(compared_present[lanes // 2 :]),
+        inside["compared_count"] == count_ones(compared_present),
     )
     # Stage 2: the sector's elements stand from the line's end on, in a ring of lanes.
     offset, end = Signal(range(config.elements + 1)), Signal(range(config.elements + 1))
