@@ -5,13 +5,13 @@ inversion; shifting a state past a line is a constant matrix over GF(2). On the 
 combines those of its own lines, so that none waits beside each line in the buffer.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import Sector
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.codes.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
+from cdma.hw.lib.codes.gf2 import BACKWARD, FORWARD, ONES, contribution, power, shared_parities
 
 
 class LineCrc(wiring.Component):
@@ -48,28 +48,21 @@ class LineCrc(wiring.Component):
         i_fire = Signal()
         last = Signal()
         after = Signal(32)
+        data = self.i.payload.elements.as_value()
+        [contributed] = shared_parities(m, [contribution(config.sector_bytes)], data, name="data")
+        [forward] = shared_parities(m, [power(FORWARD, config.sector_bytes)], state, name="forward")
         m.d.comb += [
             last.eq((index == config.sectors - 1) | self.i.payload.last),
             # A line's CRC is registered only when the former one has been accepted.
             steps.eq(~(share_valid & share_last & result_valid & ~self.o.ready)),
             self.i.ready.eq(steps),
             i_fire.eq(self.i.valid & self.i.ready),
-            after.eq(
-                Mux(share_first, 0, Cat(parities(power(FORWARD, config.sector_bytes), state)))
-                ^ share
-            ),
+            after.eq(Mux(share_first, 0, forward) ^ share),
         ]
         with m.If(i_fire):
             m.d.sync += [
                 index.eq(Mux(last, 0, index + 1)),
-                share.eq(
-                    Cat(
-                        parities(
-                            contribution(config.sector_bytes),
-                            self.i.payload.elements.as_value(),
-                        )
-                    )
-                ),
+                share.eq(contributed),
                 share_first.eq(index == 0),
                 share_last.eq(last),
             ]
@@ -140,9 +133,11 @@ class TransferCrc(wiring.Component):
         state = Signal(32, init=self.start)
         after_one = Signal(32)
         after_two = Signal(32)
+        [shifted] = shared_parities(m, [line_shift], state, name="shifted")
+        [shifted_one] = shared_parities(m, [line_shift], after_one, name="shifted_one")
         m.d.comb += [
-            after_one.eq(Cat(parities(line_shift, state)) ^ self.first),
-            after_two.eq(Cat(parities(line_shift, after_one)) ^ self.second),
+            after_one.eq(shifted ^ self.first),
+            after_two.eq(shifted_one ^ self.second),
         ]
         with m.If(self.begins):
             m.d.sync += state.eq(self.start)
@@ -152,6 +147,8 @@ class TransferCrc(wiring.Component):
         result = Signal(32, reset_less=True)
         undo = Signal(steps, reset_less=True)
         steps_left = Signal(range(steps + 1))
+        undoings = [power(BACKWARD, 1 << step) for step in range(steps)]
+        undone = shared_parities(m, undoings, result, name="undone")
         m.d.comb += [self.settled.eq(steps_left == 0), self.crc32.eq(~result)]
         with m.If(self.ends):
             m.d.sync += [result.eq(state), undo.eq(self.tail_pad), steps_left.eq(steps)]
@@ -159,5 +156,5 @@ class TransferCrc(wiring.Component):
             m.d.sync += steps_left.eq(steps_left - 1)
             for step in range(steps):
                 with m.If((steps_left == steps - step) & undo[step]):
-                    m.d.sync += result.eq(Cat(parities(power(BACKWARD, 1 << step), result)))
+                    m.d.sync += result.eq(undone[step])
         return m

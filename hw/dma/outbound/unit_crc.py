@@ -1,12 +1,12 @@
 """The CRC-32 of what one unit reads of a job."""
 
-from amaranth.hdl import C, Cat, Module, Signal
+from amaranth.hdl import C, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.outbound.reader import LinePlace
-from cdma.hw.lib.codes.gf2 import FORWARD, ONES, parities, power, times
+from cdma.hw.lib.codes.gf2 import FORWARD, ONES, power, shared_parities, times
 
 
 class UnitCrc(wiring.Component):
@@ -46,10 +46,11 @@ class UnitCrc(wiring.Component):
         state = Signal(32, reset_less=True)
         before = Signal(32)
         round_shift = power(FORWARD, self.units * line_bytes)
+        [shifted] = shared_parities(m, [round_shift], state, name="shifted")
         with m.If(self.place.begins):
             m.d.comb += before.eq(C(times(power(FORWARD, line_bytes), ONES), 32))
         with m.Elif(~self.place.first):
-            m.d.comb += before.eq(Cat(parities(round_shift, state)))
+            m.d.comb += before.eq(shifted)
         m.d.comb += self.crc.eq(before ^ self.line)
         with m.If(self.valid):
             m.d.sync += state.eq(self.crc)

@@ -77,15 +77,6 @@ def contribution(data_bytes: int) -> Matrix:
     return tuple(columns)
 
 
-def parities(matrix: Matrix, vector: Value) -> list[Value]:
-    """The 32 bits of a constant matrix times a vector in hardware."""
-    return [
-        # Only the bits that count: simulators go through all that are named.
-        Cat(vector[k] for k, column in enumerate(matrix) if column >> bit & 1).xor()
-        for bit in range(32)
-    ]
-
-
 @cache
 def _shared_sums(columns: Matrix, parities: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
     """Find the sums of two terms that make parities, each once if several parities have it.
