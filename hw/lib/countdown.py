@@ -1,6 +1,6 @@
 """A counter that goes down by one or two, and knows early when it comes to its end."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,6 +28,8 @@ class Countdown(wiring.Component):
         It has been counted down beyond 0. The outputs below are meaningless then.
     is_zero, is_one : `Out(1)`
         None is left, one is left.
+    count : `Out(width)`
+        As many are left.
     """
 
     def __init__(self, width: int) -> None:
@@ -41,12 +43,13 @@ class Countdown(wiring.Component):
                 "is_over": Out(1),
                 "is_zero": Out(1),
                 "is_one": Out(1),
+                "count": Out(width),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        count = Signal(self.width)
+        count = self.count
         with m.If(self.load):
             m.d.sync += [
                 count.eq(self.value),
@@ -56,7 +59,9 @@ class Countdown(wiring.Component):
             ]
         with m.Elif(self.one | self.two):
             m.d.sync += [
-                count.eq(Mux(self.two, count - 2, count - 1)),
+                # As a difference of half as many, or synthesis makes one of the two, and chooses
+                # before it subtracts.
+                count.eq(Mux(self.two, Cat(count[0], count[1:] - 1), count - 1)),
                 self.is_over.eq(self.is_over | self.is_zero | (self.two & self.is_one)),
                 self.is_zero.eq(Mux(self.two, count == 2, self.is_one)),
                 self.is_one.eq(Mux(self.two, count == 3, count == 2)),

@@ -1,6 +1,6 @@
 """The issue of lines: a line is read when the buffer has reserved space for it."""
 
-from amaranth.hdl import Array, Assert, C, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, C, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,6 +10,7 @@ from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.outbound.reader import LinePlace, LineRequest
 from cdma.hw.dma.payloads import IssuedLines, ReadJob
 from cdma.hw.lib.count import following
+from cdma.hw.lib.countdown import Countdown
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import SkidBuffer
 
@@ -83,12 +84,15 @@ class LineIssuer(wiring.Component):
         m = Module()
         config = self.config
         line_bytes = config.codec.line_bytes
+        line_bits = (line_bytes - 1).bit_length()
         sectors = config.codec.sectors
         job = self.i.payload
 
         active = Signal()
         address = Signal.like(job.src)
-        bytes_left = Signal(LENGTH_BITS)
+        # Lines behind the next one, and bytes of the last one.
+        m.submodules.behind = behind = Countdown(LENGTH_BITS - line_bits)
+        last_size = Signal(range(line_bytes + 1))
         unit = Signal(range(config.units))
         codec = Signal.like(job.codec)
         parameters = Signal.like(job.parameters)
@@ -131,10 +135,10 @@ class LineIssuer(wiring.Component):
         halts = self.abort | stopped
         unit_free = Array(slot_free[k] for k in range(config.units))
         m.d.comb += [
-            may_issue.eq(active & ~halts & (bytes_left != 0) & job_ends.i.ready),
+            may_issue.eq(active & ~halts & job_ends.i.ready),
             first.eq(may_issue & (self.permits != 0) & unit_free[unit]),
             second.eq(
-                first & (self.permits == 2) & (bytes_left > line_bytes) & unit_free[second_unit]
+                first & (self.permits == 2) & ~behind.is_zero & unit_free[second_unit]
                 if config.units > 1
                 else 0
             ),
@@ -148,13 +152,11 @@ class LineIssuer(wiring.Component):
             ),
         ]
 
-        bytes_behind_first = Signal(LENGTH_BITS)
         first_size = Signal(range(line_bytes + 1))
         second_size = Signal(range(line_bytes + 1))
         m.d.comb += [
-            first_size.eq(Mux(bytes_left > line_bytes, line_bytes, bytes_left)),
-            bytes_behind_first.eq(bytes_left - first_size),
-            second_size.eq(Mux(bytes_behind_first > line_bytes, line_bytes, bytes_behind_first)),
+            first_size.eq(Mux(behind.is_zero, last_size, line_bytes)),
+            second_size.eq(Mux(behind.is_one, last_size, line_bytes)),
         ]
         # The second line is never a job's first one, and may be a unit's first or last alone.
         first_place = Signal(LinePlace())
@@ -162,9 +164,9 @@ class LineIssuer(wiring.Component):
         m.d.comb += [
             first_place.begins.eq(begun == 0),
             first_place.first.eq(begun < config.units),
-            first_place.last.eq(bytes_left <= config.units * line_bytes),
+            first_place.last.eq(behind.count < config.units),
             second_place.first.eq(begun < config.units - 1),
-            second_place.last.eq(bytes_left <= (config.units + 1) * line_bytes),
+            second_place.last.eq(behind.count <= config.units),
         ]
         for k, slot in enumerate(slots):
             is_second = Signal(name=f"second_to_{k}")
@@ -197,14 +199,15 @@ class LineIssuer(wiring.Component):
         with m.If(self.stop | own_fault.any()):
             m.d.sync += stopped.eq(1)
 
-        bytes_left_next = Signal(LENGTH_BITS)
         lines_next = Signal.like(lines)
         is_done = Signal()
         ends = Signal()
         m.d.comb += [
-            # What is left behind these lines takes too long to be subtracted and compared.
-            is_done.eq((bytes_left <= line_bytes) | (second & (bytes_left <= 2 * line_bytes))),
-            bytes_left_next.eq(bytes_behind_first - Mux(second, second_size, 0)),
+            is_done.eq(behind.is_zero | (second & behind.is_one)),
+            behind.load.eq(self.i.ready),
+            behind.value.eq((job.length - 1) >> line_bits),
+            behind.one.eq(first & ~second),
+            behind.two.eq(second),
             lines_next.eq(lines + self.issued),
             ends.eq(active & job_ends.i.ready & (halts | (first & is_done))),
             job_ends.i.valid.eq(ends),
@@ -212,10 +215,12 @@ class LineIssuer(wiring.Component):
             job_ends.i.payload.cut.eq(~first),
             self.i.ready.eq(~active | ends),
         ]
+        # Two sums of different widths: of one kind, synthesis would make one, behind the choice.
+        behind_one = Cat(address[:line_bits], address[line_bits:] + 1)
+        behind_two = Cat(address[: line_bits + 1], address[line_bits + 1 :] + 1)
         with m.If(first):
             m.d.sync += [
-                address.eq(address + Mux(second, 2 * line_bytes, line_bytes)),
-                bytes_left.eq(bytes_left_next),
+                address.eq(Mux(second, behind_two, behind_one)),
                 unit.eq(Mux(second, third_unit, second_unit)),
                 lines.eq(lines_next),
             ]
@@ -228,7 +233,7 @@ class LineIssuer(wiring.Component):
                 stopped.eq(0),
                 active.eq(self.i.valid),
                 address.eq(job.src),
-                bytes_left.eq(job.length),
+                last_size.eq((job.length - 1)[:line_bits] + 1),
                 unit.eq(job.first_unit),
                 codec.eq(job.codec),
                 parameters.eq(job.parameters),

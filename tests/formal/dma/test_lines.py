@@ -61,6 +61,8 @@ def issuer_proof(config: EngineConfig) -> Bench:
     issuer = LineIssuer(config)
     inside = bench.add(issuer)
     line_bytes, units = config.codec.line_bytes, config.units
+    line_bits = (line_bytes - 1).bit_length()
+    behind = inside.component("behind")
     job = bench.drive(issuer.i, length_rules)
     for wire in (issuer.permits, issuer.abort, issuer.stop, issuer.ends.ready):
         m.d.comb += wire.eq(AnySeq(len(wire)))
@@ -110,7 +112,11 @@ def issuer_proof(config: EngineConfig) -> Bench:
         active,
         sent < own.length,
         sent == lines * line_bytes,
-        inside["bytes_left"] == left,
+        behind.count == (left - 1) >> line_bits,
+        behind.is_zero == (left <= line_bytes),
+        behind.is_one == ((left > line_bytes) & (left <= 2 * line_bytes)),
+        ~behind.is_over,
+        inside["last_size"] == ((own.length - 1) % line_bytes) + 1,
         inside["address"] == (own.src + sent)[:DEVICE_ADDRESS_BITS],
         inside["unit"] == unit,
         inside["codec"] == own.codec,
@@ -203,7 +209,7 @@ def test_lines_that_are_read_are_those_of_the_job(config, tmp_path):
 
 ISSUER_FAULTS = {
     "goes on behind the job": (
-        "first_size.eq(Mux(bytes_left > line_bytes, line_bytes, bytes_left))",
+        "first_size.eq(Mux(behind.is_zero, last_size, line_bytes))",
         "first_size.eq(line_bytes)",
     ),
     "reads the first line twice": (
@@ -211,20 +217,23 @@ ISSUER_FAULTS = {
         "slot.i.payload.address.eq(address)",
     ),
     "leaves a line out": (
-        "address.eq(address + Mux(second, 2 * line_bytes, line_bytes))",
-        "address.eq(address + 2 * line_bytes)",
+        "address.eq(Mux(second, behind_two, behind_one))",
+        "address.eq(behind_two)",
     ),
-    "has a second line where there is none": ("& (bytes_left > line_bytes) ", ""),
+    "has a second line where there is none": ("& ~behind.is_zero ", ""),
     "ends with a line left": ("(first & is_done)", "first"),
     "reads without room": ("has_credit[k].eq(credit >= sectors)", "has_credit[k].eq(1)"),
-    "reads on during an abort": ("active & ~halts & (bytes_left != 0)", "active & ~stopped"),
+    "reads on during an abort": ("active & ~halts & job", "active & ~stopped & job"),
     "reads on behind a fault": ("halts = self.abort | stopped", "halts = self.abort"),
     "ends the next job for a fault": ("stopped.eq(0),", ""),
     "overlooks what is not written": ("self.stop | own_fault.any()", "own_fault.any()"),
     "begins a unit's second line": ("(begun < config.units - 1)", "(begun < config.units)"),
-    "ends a unit's lines too late": ("<= (config.units + 1) *", "<= config.units *"),
+    "ends a unit's lines too late": (
+        "behind.count <= config.units",
+        "behind.count < config.units - 1",
+    ),
     "goes to the wrong unit": ("Mux(second, third_unit, second_unit)", "second_unit"),
-    "forgets what it was asked": ("bytes_left.eq(job.length)", "bytes_left.eq(job.length + 1)"),
+    "forgets what it was asked": ("((job.length - 1) >> line_bits)", "(job.length >> line_bits)"),
     "stops": ("(self.permits != 0) & unit_free[unit]),", "(self.permits == 2) & unit_free[unit]),"),
 }
 

@@ -60,7 +60,7 @@ def reservation_proof(config: EngineConfig) -> Bench:
         issuer.abort.eq(AnySeq(1)),
         issuer.stop.eq(AnySeq(1)),
     ]
-    bench.implies(inside["active"], inside["unit"] < config.units, inside["bytes_left"] != 0)
+    bench.implies(inside["active"], inside["unit"] < config.units)
 
     moves = [job.moves, ends.moves]
     willing = [job.valid, ends.ready, issuer.permits != 0]
