@@ -1,6 +1,6 @@
 """A counter that goes down by one or two, and knows early when it comes to its end."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
