@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -155,13 +155,8 @@ class PlaneSteps(wiring.Component):
             reader.not_high.eq(state.not_high),
         ]
         next_state = Signal(layout)
-        # The highest bits of the rest, of which each step needs less.
-        unneeded = rest_bits(self.first) - rest_bits(self.first + 1)
-        moved = Signal.like(state.rest, name="moved")
-        m.d.comb += moved.eq(Mux(reader.moves, state.rest << BLOCK_BITS, state.rest))
         blocks = state.position[len(reader.place) :]
         m.d.comb += [
-            next_state.rest.eq(Cat(C(0, unneeded), moved[unneeded:])),
             next_state.position.eq(Cat(reader.next_place, blocks + reader.moves)),
             next_state.not_high.eq(~reader.next_place[-1]),
             next_state.size.eq(state.size),
@@ -205,10 +200,24 @@ class PlaneSteps(wiring.Component):
                         next_state.start.eq(Mux(builder.fails.any(), state.start, state.position)),
                     ]
 
-        with m.If(takes | ~loads):
+        works = Signal()
+        m.d.comb += works.eq(takes | ~loads)
+        with m.If(works):
             m.d.sync += [done.eq(step + 1), held.eq(next_state)]
         with m.Elif(self.i.ready):
             m.d.sync += done.eq(0)
+
+        # Of the rest, each step needs less: its highest bits. That it moves is known last, so
+        # whether it is kept is decided in front of that; by gates, of which Yosys makes no enable.
+        unneeded = rest_bits(self.first) - rest_bits(self.first + 1)
+        needed = len(state.rest) - unneeded
+        still = Signal(needed)
+        moved = (state.rest << BLOCK_BITS)[unneeded : unneeded + needed]
+        m.d.comb += still.eq(
+            works.replicate(needed) & state.rest[unneeded:]
+            | (~works).replicate(needed) & held.rest[unneeded:]
+        )
+        m.d.sync += held.rest[unneeded:].eq(Mux(works & reader.moves, moved, still))
         m.d.comb += _taken_over(self.o.payload, held)
         return m
 

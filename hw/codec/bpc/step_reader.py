@@ -1,11 +1,16 @@
 """A step of the decoding of BPC: finding the codes of several planes in one cycle."""
 
+from collections.abc import Callable
+
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import PLANES
 from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS, RUN_CODE_BITS, PlaneCodeKind, or_of
+
+_LOW_BITS = 3
+"""Of a place, those whose sums are apart from the others'."""
 
 STEP_CODES = 4
 """Planes whose codes are found in a cycle."""
@@ -81,11 +86,9 @@ class StepReader(wiring.Component):
         m.d.comb += run_left.eq(Cat(self.run_left == k for k in range(STEP_CODES)))
         kinds, ends = self._walk(m, window, run_left)
 
-        length = Signal(range(BLOCK_BITS + 1))
         m.d.comb += [
             self.in_run.eq(Cat(~or_of(is_kind.values()) for is_kind in kinds)),
-            length.eq(_number_of(ends, len(length))),
-            self.next_place.eq(self.place + length),
+            self.next_place.eq(self._behind(ends)),
         ]
 
         codes: list[Value] = []
@@ -156,6 +159,26 @@ class StepReader(wiring.Component):
             m.d.comb += ends[place].eq(or_of(causes))
         return kinds, ends
 
+    def _behind(self, ends: dict[int, Value]) -> Value:
+        """Find the place behind the step: the sum of its own and the length whose flag is set.
+
+        The flags are last, so sums with all lengths wait for them: those of the low bits and those
+        of the high ones, these with and without a carry from the low ones.
+        """
+        low, high = self.place[:_LOW_BITS], self.place[_LOW_BITS:]
+        by_low: dict[int, list[Value]] = {}
+        by_high: dict[int, list[Value]] = {}
+        for length, flag in ends.items():
+            by_low.setdefault(length % (1 << _LOW_BITS), []).append(flag)
+            by_high.setdefault(length >> _LOW_BITS, []).append(flag)
+        lows = {number: or_of(flags) for number, flags in by_low.items()}
+        highs = {number: or_of(flags) for number, flags in by_high.items()}
+        sums = _chosen(lows, lambda number: low + number)
+        low_sum, carry = sums[:_LOW_BITS], sums[_LOW_BITS]
+        still = _chosen(highs, lambda number: (high + number)[: len(high)])
+        further = _chosen(highs, lambda number: (high + number + 1)[: len(high)])
+        return Cat(low_sum, Mux(carry, further, still))
+
     def _is_beyond(self, length: int) -> Value:
         """Tell if so many bits from the first code on, the next block has started."""
         return self.place >= BLOCK_BITS - length
@@ -198,8 +221,9 @@ def _bits_at(bits: Value, place: int, width: int) -> Value:
     return Cat(C(0, min(width, -low)), bits[: max(0, width + low)])
 
 
-def _number_of(flags: dict[int, Signal], width: int) -> Value:
-    """The number whose flag is set."""
-    return Cat(
-        or_of(flag for number, flag in flags.items() if number >> bit & 1) for bit in range(width)
+def _chosen(flags: dict[int, Value], value_of: Callable[[int], Value]) -> Value:
+    """Choose what belongs to the number whose flag is set."""
+    return or_of(
+        flag.replicate(len(value)) & value
+        for flag, value in ((flag, value_of(number)) for number, flag in flags.items())
     )
