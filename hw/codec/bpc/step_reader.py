@@ -1,6 +1,7 @@
 """A step of the decoding of BPC: finding the codes of several planes in one cycle."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -41,6 +42,8 @@ class StepReader(wiring.Component):
         Where in it the first code starts.
     not_high : `In(1)`
         The complement of the highest bit of `place`.
+    place_again : `In(range(128))`, `not_high_again` : `In(1)`
+        The same from other registers.
     run_left : `In(range(33))`
         Planes, from the first on, that the last run still has: they have no codes.
     codes : `Out(4 * 32)`
@@ -61,6 +64,8 @@ class StepReader(wiring.Component):
                 "view": In(VIEW_BITS),
                 "place": In(range(BLOCK_BITS)),
                 "not_high": In(1),
+                "place_again": In(range(BLOCK_BITS)),
+                "not_high_again": In(1),
                 "run_left": In(range(PLANES)),
                 "codes": Out(STEP_CODES * PLANE_CODE_BITS),
                 "in_run": Out(STEP_CODES),
@@ -71,17 +76,24 @@ class StepReader(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        # The first of the multiplexers wait for nothing but what drives them all: half of it each.
+        # The first of the multiplexers wait for nothing but what drives them all: of the first,
+        # four registers drive a part each, of the second two.
         half = BLOCK_BITS // 2
         kept = VIEW_BITS - half
-        view = Signal(kept)
-        m.d.comb += view.eq(
-            Cat(
-                Mux(self.not_high, self.view[half:], self.view)[: kept // 2],
-                Mux(self.place[-1], self.view, self.view[half:])[kept // 2 : kept],
-            )
+        nearer, further = self.view[half:], self.view[:kept]
+        view = _in_parts(
+            Mux(self.not_high, nearer, further),
+            Mux(self.place[-1], further, nearer),
+            Mux(self.not_high_again, nearer, further),
+            Mux(self.place_again[-1], further, nearer),
         )
-        window = aligned(m, view, self.place[:-1], BLOCK_BITS)
+        quarter = half // 2
+        kept -= quarter
+        nearer, further = view[quarter:], view[:kept]
+        view = _in_parts(
+            Mux(self.place[-2], further, nearer), Mux(self.place_again[-2], further, nearer)
+        )
+        window = aligned(m, view, self.place[:-2], BLOCK_BITS)
         run_left = Signal(STEP_CODES)
         m.d.comb += run_left.eq(Cat(self.run_left == k for k in range(STEP_CODES)))
         kinds, ends = self._walk(m, window, run_left)
@@ -219,6 +231,14 @@ def _bits_at(bits: Value, place: int, width: int) -> Value:
     if low >= 0:
         return bits[low : low + width]
     return Cat(C(0, min(width, -low)), bits[: max(0, width + low)])
+
+
+def _in_parts(*values: Value) -> Value:
+    """Join parts of equal values, one from each, to that value."""
+    width = len(values[0])
+    edges = [width * k // len(values) for k in range(len(values) + 1)]
+    parts = zip(values, pairwise(edges), strict=True)
+    return Cat(value[low:high] for value, (low, high) in parts)
 
 
 def _chosen(flags: dict[int, Value], value_of: Callable[[int], Value]) -> Value:
