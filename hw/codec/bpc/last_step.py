@@ -8,7 +8,12 @@ from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS, PlaneCodeKind, or_of
+from cdma.hw.codec.bpc.code_readers import (
+    PLANE_CODE_BITS,
+    PlaneCodeKind,
+    PlaneCodeReader,
+    or_of,
+)
 from cdma.hw.codec.bpc.plane_builder import PlaneBuilder
 from cdma.hw.codec.bpc.plane_steps import FILL_BITS, PartlyRead, run_left_behind
 from cdma.hw.codec.bpc.step_reader import BLOCK_BITS, STEP_CODES, STEPS, aligned, behind_code
@@ -81,28 +86,63 @@ class LastStep(wiring.Component):
         }
         fill = behind_code(window, in_run, kinds, FILL_BITS)
 
-        m.submodules.builder = builder = PlaneBuilder(STEP_CODES + 1)
+        m.submodules.builder = builder = PlaneBuilder(STEP_CODES)
+        left = Signal.like(given.start, name="left")
         m.d.comb += [
-            builder.code.eq(Cat(given.codes, code)),
-            builder.in_run.eq(Cat(given.in_run, in_run)),
-            builder.left.eq((given.size << 3) - given.start),
+            left.eq((given.size << 3) - given.start),
+            builder.code.eq(given.codes),
+            builder.in_run.eq(given.in_run),
+            builder.left.eq(left),
             builder.above.eq(given.planes[:DELTAS]),
             builder.after_run.eq(given.after_run),
             builder.room.eq(STEP_CODES + 1),
         ]
+        m.submodules.plane_code = plane_code = PlaneCodeReader()
+        m.d.comb += [
+            plane_code.code.eq(code),
+            plane_code.in_run.eq(in_run),
+            plane_code.above.eq(builder.planes[:DELTAS]),
+            plane_code.after_run.eq(builder.next_after_run),
+            plane_code.room.eq(1),
+        ]
+
+        # The last code is known late: what depends on its length is found for each that it may
+        # have.
+        last_place = builder.places[STEP_CODES]
+        last_start = Signal(range(MAX_CODE_BITS + 1))
+        m.d.comb += last_start.eq(given.start + last_place)
+        exceeds = Signal()
+        end = Signal(range(MAX_CODE_BITS + 1))
+        m.d.comb += [
+            exceeds.eq(
+                or_of(is_kind & (last_place + length > left) for length, is_kind in kinds.items())
+            ),
+            end.eq(
+                or_of(
+                    is_kind.replicate(len(end)) & (last_start + length)[: len(end)]
+                    for length, is_kind in {0: in_run, **kinds}.items()
+                )
+            ),
+        ]
+        # A code before it may be the one with the first error.
+        failed_before = Signal()
+        fails_last = Signal()
+        m.d.comb += [
+            failed_before.eq(given.failed | builder.fails.any()),
+            fails_last.eq(exceeds | plane_code.bad),
+        ]
 
         # Where the code ends, or the code with the first error starts: of all that may be, one.
-        ends = [given.start + place for place in builder.places]
-        good = ~given.failed & ~builder.fails.any()
-        chosen = [~given.failed & fails for fails in builder.fails]
-        position = or_of(
-            is_end.replicate(len(out.bits)) & end
-            for is_end, end in zip(
-                [*chosen, good, given.failed],
-                [*ends, given.start + given.before_error],
-                strict=True,
+        chosen = [given.failed, *(~given.failed & fails for fails in builder.fails)]
+        starts = [given.before_error, *list(builder.places)[:STEP_CODES]]
+        before = Signal.like(end, name="before")
+        m.d.comb += before.eq(
+            or_of(
+                is_here.replicate(len(before)) & (given.start + place)[: len(before)]
+                for is_here, place in zip(chosen, starts, strict=True)
             )
         )
+        position = Mux(failed_before, before, Mux(fails_last, last_start, end))
 
         m.submodules.control = control = PipelineControl()
         failed = Signal(reset_less=True)
@@ -120,11 +160,17 @@ class LastStep(wiring.Component):
         ]
         with m.If(control.load):
             m.d.sync += [
-                failed.eq(given.failed | builder.fails.any()),
-                truncated.eq(Mux(given.failed, given.truncated, builder.truncated)),
-                nonzero.eq((fill >> (ends[-1] - 1)[:3]).any()),
+                failed.eq(failed_before | fails_last),
+                truncated.eq(
+                    Mux(
+                        failed_before,
+                        Mux(given.failed, given.truncated, builder.truncated),
+                        exceeds,
+                    )
+                ),
+                nonzero.eq((fill >> (end - 1)[:3]).any()),
                 base.eq(given.base),
-                planes.eq(Cat(builder.planes, given.planes)),
+                planes.eq(Cat(plane_code.plane, builder.planes, given.planes)),
                 bits.eq(position),
             ]
 

@@ -84,6 +84,8 @@ class BpcPlaneDecoder(wiring.Component):
                     entering.rest.eq(bits),
                     entering.position.eq(base_code.length),
                     entering.not_high.eq(1),
+                    entering.place_again.eq(base_code.length),
+                    entering.not_high_again.eq(1),
                     entering.size.eq(code.size),
                     entering.failed.eq(base_code.bad | entering.truncated),
                     entering.truncated.eq(base_code.length > limit),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -34,6 +34,8 @@ class PartlyRead(data.StructLayout):
         Where the next code starts, in the whole code.
     not_high
         The complement of the highest bit of the place in the block: see `StepReader`.
+    place_again, not_high_again
+        The place in the block and that complement once more.
     size
         How many bytes there are of the code.
     failed, truncated
@@ -67,6 +69,8 @@ def _members(rest: int, steps: int) -> dict[str, Any]:
         "rest": rest,
         "position": range(ENTRY_BITS + 1),
         "not_high": 1,
+        "place_again": range(BLOCK_BITS),
+        "not_high_again": 1,
         "size": range(ENTRY_BYTES + 1),
         "failed": 1,
         "truncated": 1,
@@ -153,17 +157,16 @@ class PlaneSteps(wiring.Component):
             reader.view.eq(state.rest[-VIEW_BITS:]),
             reader.place.eq(state.position),
             reader.not_high.eq(state.not_high),
+            reader.place_again.eq(state.place_again),
+            reader.not_high_again.eq(state.not_high_again),
         ]
         next_state = Signal(layout)
-        # The highest bits of the rest, of which each step needs less.
-        unneeded = rest_bits(self.first) - rest_bits(self.first + 1)
-        moved = Signal.like(state.rest, name="moved")
-        m.d.comb += moved.eq(Mux(reader.moves, state.rest << BLOCK_BITS, state.rest))
         blocks = state.position[len(reader.place) :]
         m.d.comb += [
-            next_state.rest.eq(Cat(C(0, unneeded), moved[unneeded:])),
             next_state.position.eq(Cat(reader.next_place, blocks + reader.moves)),
             next_state.not_high.eq(~reader.next_place[-1]),
+            next_state.place_again.eq(reader.next_place),
+            next_state.not_high_again.eq(~reader.next_place[-1]),
             next_state.size.eq(state.size),
             next_state.base.eq(state.base),
             next_state.codes.eq(reader.codes),
@@ -205,10 +208,30 @@ class PlaneSteps(wiring.Component):
                         next_state.start.eq(Mux(builder.fails.any(), state.start, state.position)),
                     ]
 
-        with m.If(takes | ~loads):
+        works = Signal()
+        m.d.comb += works.eq(takes | ~loads)
+        with m.If(works):
             m.d.sync += [done.eq(step + 1), held.eq(next_state)]
         with m.Elif(self.i.ready):
             m.d.sync += done.eq(0)
+        # Loaded if there is nothing to load, too: registers with the same enable would be merged.
+        with m.If(self.i.ready | ~loads):
+            m.d.sync += [
+                held.place_again.eq(next_state.place_again),
+                held.not_high_again.eq(next_state.not_high_again),
+            ]
+
+        # Of the rest, each step needs less: its highest bits. That it moves is known last, so
+        # whether it is kept is decided in front of that; by gates, of which Yosys makes no enable.
+        unneeded = rest_bits(self.first) - rest_bits(self.first + 1)
+        needed = len(state.rest) - unneeded
+        still = Signal(needed)
+        moved = (state.rest << BLOCK_BITS)[unneeded : unneeded + needed]
+        m.d.comb += still.eq(
+            works.replicate(needed) & state.rest[unneeded:]
+            | (~works).replicate(needed) & held.rest[unneeded:]
+        )
+        m.d.sync += held.rest[unneeded:].eq(Mux(works & reader.moves, moved, still))
         m.d.comb += _taken_over(self.o.payload, held)
         return m
 

@@ -1,11 +1,17 @@
 """A step of the decoding of BPC: finding the codes of several planes in one cycle."""
 
+from collections.abc import Callable
+from itertools import pairwise
+
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import PLANES
 from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS, RUN_CODE_BITS, PlaneCodeKind, or_of
+
+_LOW_BITS = 3
+"""Of a place, those whose sums are apart from the others'."""
 
 STEP_CODES = 4
 """Planes whose codes are found in a cycle."""
@@ -36,6 +42,8 @@ class StepReader(wiring.Component):
         Where in it the first code starts.
     not_high : `In(1)`
         The complement of the highest bit of `place`.
+    place_again : `In(range(128))`, `not_high_again` : `In(1)`
+        The same from other registers.
     run_left : `In(range(33))`
         Planes, from the first on, that the last run still has: they have no codes.
     codes : `Out(4 * 32)`
@@ -56,6 +64,8 @@ class StepReader(wiring.Component):
                 "view": In(VIEW_BITS),
                 "place": In(range(BLOCK_BITS)),
                 "not_high": In(1),
+                "place_again": In(range(BLOCK_BITS)),
+                "not_high_again": In(1),
                 "run_left": In(range(PLANES)),
                 "codes": Out(STEP_CODES * PLANE_CODE_BITS),
                 "in_run": Out(STEP_CODES),
@@ -66,26 +76,31 @@ class StepReader(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        # The first of the multiplexers wait for nothing but what drives them all: half of it each.
+        # The first of the multiplexers wait for nothing but what drives them all: of the first,
+        # four registers drive a part each, of the second two.
         half = BLOCK_BITS // 2
         kept = VIEW_BITS - half
-        view = Signal(kept)
-        m.d.comb += view.eq(
-            Cat(
-                Mux(self.not_high, self.view[half:], self.view)[: kept // 2],
-                Mux(self.place[-1], self.view, self.view[half:])[kept // 2 : kept],
-            )
+        nearer, further = self.view[half:], self.view[:kept]
+        view = _in_parts(
+            Mux(self.not_high, nearer, further),
+            Mux(self.place[-1], further, nearer),
+            Mux(self.not_high_again, nearer, further),
+            Mux(self.place_again[-1], further, nearer),
         )
-        window = aligned(m, view, self.place[:-1], BLOCK_BITS)
+        quarter = half // 2
+        kept -= quarter
+        nearer, further = view[quarter:], view[:kept]
+        view = _in_parts(
+            Mux(self.place[-2], further, nearer), Mux(self.place_again[-2], further, nearer)
+        )
+        window = aligned(m, view, self.place[:-2], BLOCK_BITS)
         run_left = Signal(STEP_CODES)
         m.d.comb += run_left.eq(Cat(self.run_left == k for k in range(STEP_CODES)))
         kinds, ends = self._walk(m, window, run_left)
 
-        length = Signal(range(BLOCK_BITS + 1))
         m.d.comb += [
             self.in_run.eq(Cat(~or_of(is_kind.values()) for is_kind in kinds)),
-            length.eq(_number_of(ends, len(length))),
-            self.next_place.eq(self.place + length),
+            self.next_place.eq(self._behind(ends)),
         ]
 
         codes: list[Value] = []
@@ -156,6 +171,26 @@ class StepReader(wiring.Component):
             m.d.comb += ends[place].eq(or_of(causes))
         return kinds, ends
 
+    def _behind(self, ends: dict[int, Value]) -> Value:
+        """Find the place behind the step: the sum of its own and the length whose flag is set.
+
+        The flags are last, so sums with all lengths wait for them: those of the low bits and those
+        of the high ones, these with and without a carry from the low ones.
+        """
+        low, high = self.place[:_LOW_BITS], self.place[_LOW_BITS:]
+        by_low: dict[int, list[Value]] = {}
+        by_high: dict[int, list[Value]] = {}
+        for length, flag in ends.items():
+            by_low.setdefault(length % (1 << _LOW_BITS), []).append(flag)
+            by_high.setdefault(length >> _LOW_BITS, []).append(flag)
+        lows = {number: or_of(flags) for number, flags in by_low.items()}
+        highs = {number: or_of(flags) for number, flags in by_high.items()}
+        sums = _chosen(lows, lambda number: low + number)
+        low_sum, carry = sums[:_LOW_BITS], sums[_LOW_BITS]
+        still = _chosen(highs, lambda number: (high + number)[: len(high)])
+        further = _chosen(highs, lambda number: (high + number + 1)[: len(high)])
+        return Cat(low_sum, Mux(carry, further, still))
+
     def _is_beyond(self, length: int) -> Value:
         """Tell if so many bits from the first code on, the next block has started."""
         return self.place >= BLOCK_BITS - length
@@ -198,8 +233,17 @@ def _bits_at(bits: Value, place: int, width: int) -> Value:
     return Cat(C(0, min(width, -low)), bits[: max(0, width + low)])
 
 
-def _number_of(flags: dict[int, Signal], width: int) -> Value:
-    """The number whose flag is set."""
-    return Cat(
-        or_of(flag for number, flag in flags.items() if number >> bit & 1) for bit in range(width)
+def _in_parts(*values: Value) -> Value:
+    """Join parts of equal values, one from each, to that value."""
+    width = len(values[0])
+    edges = [width * k // len(values) for k in range(len(values) + 1)]
+    parts = zip(values, pairwise(edges), strict=True)
+    return Cat(value[low:high] for value, (low, high) in parts)
+
+
+def _chosen(flags: dict[int, Value], value_of: Callable[[int], Value]) -> Value:
+    """Choose what belongs to the number whose flag is set."""
+    return or_of(
+        flag.replicate(len(value)) & value
+        for flag, value in ((flag, value_of(number)) for number, flag in flags.items())
     )
