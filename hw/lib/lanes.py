@@ -21,6 +21,7 @@ The multiplexers and the prefix sum stand for those of cDMA, §V-B and Fig 10.
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
+from types import SimpleNamespace
 from typing import Any
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
@@ -121,18 +122,28 @@ class BlockCounts(data.StructLayout):
             }
         )
 
-    def count(self, m: Module, present: Value, *, name: str) -> "data.View[BlockCounts]":
-        """Count the present lanes in their blocks."""
-        counted = Signal(self, name=name)
+    def count(self, m: Module, present: Value, *, name: str) -> SimpleNamespace:
+        """Count the present lanes in their blocks.
+
+        Returned by the layout's names, but in signals of their own: some counts are made of others,
+        which linters take for a loop in a signal that has both.
+        """
+        counted = SimpleNamespace(ones={}, counts=[])
         for b in range(self.lanes // self.block):
             first = b * self.block
             ones, count = ones_before(
                 m, present[first : first + self.block], name=f"{name}_{first}"
             )
-            m.d.comb += counted.counts[b].eq(count)
-            for i, before in enumerate(ones[1:], first + 1):
-                m.d.comb += counted.ones[str(i)].eq(before)
+            counted.counts.append(count)
+            counted.ones |= {str(i): before for i, before in enumerate(ones[1:], first + 1)}
         return counted
+
+    def store(self, stored: Any, counted: SimpleNamespace) -> list[Any]:
+        """Assign what `count` returned to a signal with this layout."""
+        return [
+            *(stored.ones[lane].eq(before) for lane, before in counted.ones.items()),
+            *(stored.counts[b].eq(count) for b, count in enumerate(counted.counts)),
+        ]
 
     def join(self, m: Module, counted: Any, *, name: str) -> tuple[list[Value], Signal]:
         """Add to each lane's count those of the blocks before; returned as by `ones_before`."""

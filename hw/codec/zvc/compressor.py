@@ -7,6 +7,7 @@ payload at a time.
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -173,31 +174,36 @@ class ZvcCompressor(wiring.Component):
         config = self.config
         lanes = config.lanes
         copied = Signal()
-        seen = stream.Signature(ComparedSector(config)).create(path=("seen",))
+        found = Signal(lanes)
         blocks = BlockCounts(lanes)
+        counted: Any = blocks.count(m, found, name="blocks")
         m.d.comb += [
             copied.eq(is_copy(self.i.payload.codec, config)),
-            seen.valid.eq(self.i.valid),
-            seen.payload.sector.eq(self.i.payload),
-            seen.payload.present.eq(
-                Cat(self.i.payload.elements[i].any() | copied for i in range(lanes))
-            ),
-            seen.payload.counted.eq(blocks.count(m, seen.payload.present, name="blocks")),
-            self.i.ready.eq(seen.ready),
+            found.eq(Cat(self.i.payload.elements[i].any() | copied for i in range(lanes))),
         ]
+        valid, ready = self.i.valid, self.i.ready
+        sector, present = self.i.payload, found
         if config.latency == "fast":
             m.submodules.seen_register = register = PipelineRegister(ComparedSector(config))
-            wiring.connect(m, seen, register.i)
-            seen = register.o
-        sector, present = seen.payload.sector, seen.payload.present
-        ones, count = blocks.join(m, seen.payload.counted, name="compare")
+            seen = register.i.payload
+            m.d.comb += [
+                register.i.valid.eq(valid),
+                ready.eq(register.i.ready),
+                seen.sector.eq(sector),
+                seen.present.eq(found),
+                *blocks.store(seen.counted, counted),
+            ]
+            valid, ready = register.o.valid, register.o.ready
+            sector, present = register.o.payload.sector, register.o.payload.present
+            counted = register.o.payload.counted
+        ones, count = blocks.join(m, counted, name="compare")
         compared.ones = [
             Signal.like(Value.cast(before), name=f"compared_ones_{i}", reset_less=True)
             for i, before in enumerate(ones)
         ]
         m.d.comb += [
-            compared.control.i_valid.eq(seen.valid),
-            seen.ready.eq(compared.control.i_ready),
+            compared.control.i_valid.eq(valid),
+            ready.eq(compared.control.i_ready),
         ]
         # Here and below a lane is loaded only with an element: clock gates save what is zero.
         for i in range(lanes):

@@ -178,7 +178,7 @@ class ZvcDecompressor(wiring.Component):
             counted_before = Signal(blocks, name="counted", reset_less=True)
             m.d.comb += [control.i_valid.eq(valid), ready.eq(control.i_ready)]
             with m.If(control.load):
-                m.d.sync += [beat.eq(self.i.payload), counted_before.eq(counted)]
+                m.d.sync += [beat.eq(self.i.payload), *blocks.store(counted_before, counted)]
             counted, valid, ready = counted_before, control.o_valid, control.o_ready
         return _CountedBeat(beat, valid, ready, *blocks.join(m, counted, name="first"))
 

@@ -169,17 +169,19 @@ def test_names_with_numbers_are_no_series():
 
 def test_a_broken_line_ends_behind_a_part():
     text = generate("crc32", style="readable").text
-    # The next bit's parity is on the next line.
-    assert len(re.findall(r"^ +\^\(\w+ & \d+'h\w+\),$", text, re.M)) > 16
+    # The terms of the sums that its parities share are in lists, of which a line has whole ones.
+    term = r"beat_data\[[\d:]+\],"
+    assert len(re.findall(rf"^ +(?:{term} )*{term}$", text, re.M)) > 16
     assert max(map(len, text.splitlines())) <= 100
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
     ("name", "config", "most"),
-    [("zvc-compressor", None, 1_200), ("engine", "titanx_gen3", 10_000)],
+    [("zvc-compressor", None, 2_200), ("engine", "titanx_gen3", 12_500)],
 )
 def test_it_is_short(name, config, most):
+    """Of a CRC, a thousand lines are the terms of the sums that its parities share."""
     text = generate(name, config, style="readable").text
     code = re.sub(r"//.*", "", re.sub(r"/\*.*?\*/", "", text))
     assert sum(bool(line.strip()) for line in code.splitlines()) <= most
