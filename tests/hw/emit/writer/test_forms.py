@@ -181,7 +181,7 @@ def test_a_broken_line_ends_behind_a_part():
     [("zvc-compressor", None, 2_200), ("engine", "titanx_gen3", 12_500)],
 )
 def test_it_is_short(name, config, most):
-    """Of a CRC, a thousand lines are the terms of the sums that its parities share."""
+    """A thousand lines of each CRC are the terms of the sums that its parities share."""
     text = generate(name, config, style="readable").text
     code = re.sub(r"//.*", "", re.sub(r"/\*.*?\*/", "", text))
     assert sum(bool(line.strip()) for line in code.splitlines()) <= most
