@@ -17,6 +17,7 @@ from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.lanes import lanes_from
+from cdma.hw.lib.places import turned_up
 
 LENGTH_BITS = 32
 """Bits of a transfer's uncompressed length in bytes (DESIGN: descriptors)."""
@@ -188,14 +189,8 @@ class ElementPacker(wiring.Component):
         lanes = self.config.lanes
         if len(group) == 1:
             return [group[0] & (offset == i).replicate(len(group[0])) for i in range(lanes)]
-        turned = [*group, *(C(0) for _ in range(lanes - len(group)))]
-        for k in range(len(offset)):
-            distance = 1 << k
-            turning = [Signal(len(group[0]), name=f"{name}_{distance}_{i}") for i in range(lanes)]
-            for i in range(lanes):
-                m.d.comb += turning[i].eq(Mux(offset[k], turned[i - distance], turned[i]))
-            turned = list(turning)
-        return turned
+        ring = [*group, *(C(0, len(group[0])) for _ in range(lanes - len(group)))]
+        return turned_up(m, ring, offset, name=name)
 
 
 def head_and_elements(

@@ -29,6 +29,7 @@ from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.places import turned_up
 
 LINES_IN_FLIGHT = 4
 """Lines in the stages before the one that writes, beside those that a codec looks at as a whole."""
@@ -91,13 +92,8 @@ class PacketShifter(wiring.Component):
         wiring.connect(m, beats.o, wiring.flipped(self.o))
 
         # Turned: the elements that stay behind come to stand where the next beat has room for them.
-        turned = [beat.data.word_select(i, element_bits) for i in range(lanes)]
-        for k in range((lanes - 1).bit_length()):
-            distance = 1 << k
-            further = [Signal(element_bits, name=f"turned_{distance}_{i}") for i in range(lanes)]
-            for i, element in enumerate(further):
-                m.d.comb += element.eq(Mux(lead[k], turned[i - distance], turned[i]))
-            turned = list(further)
+        elements = [beat.data.word_select(i, element_bits) for i in range(lanes)]
+        turned = turned_up(m, elements, lead, name="turned")
         held = [Signal(element_bits, name=f"held_{i}", reset_less=True) for i in range(lanes)]
 
         flushes = Signal()
