@@ -106,6 +106,8 @@ class PlaneSteps(wiring.Component):
     -------
     i : `In(stream.Signature(PartlyRead(first)))`
     o : `Out(stream.Signature(PartlyRead(last)))`
+    empty : `Out(1)`
+        There is no entry.
     """
 
     def __init__(self, first: int, last: int) -> None:
@@ -115,6 +117,7 @@ class PlaneSteps(wiring.Component):
             {
                 "i": In(stream.Signature(PartlyRead(first))),
                 "o": Out(stream.Signature(PartlyRead(last))),
+                "empty": Out(1),
             }
         )
 
@@ -125,15 +128,14 @@ class PlaneSteps(wiring.Component):
 
         # How many of the steps are done: none if there is no entry.
         done = Signal(range(steps + 1))
-        empty = Signal()
         full = Signal()
         loads = Signal()
         takes = Signal()
         m.d.comb += [
-            empty.eq(done == 0),
+            self.empty.eq(done == 0),
             full.eq(done == steps),
-            loads.eq(empty | full),
-            self.i.ready.eq(empty | self.o.ready & full),
+            loads.eq(self.empty | full),
+            self.i.ready.eq(self.empty | self.o.ready & full),
             self.o.valid.eq(full),
             takes.eq(self.i.ready & self.i.valid),
         ]
