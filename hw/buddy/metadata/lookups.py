@@ -53,8 +53,8 @@ class LookupArbiter(wiring.Component):
         m.submodules.hint_order = hint_order = Fifo(range(self.sources), self.lookups)
         m.submodules.result_order = result_order = Fifo(range(self.sources), self.lookups)
 
-        # A grant that is stalled by backpressure is kept. Each source has a flag, which no source
-        # with a lower priority has a part in.
+        # A grant that is stalled by backpressure is kept. Whether a source may go is known without
+        # its own lookup, which may be late, and those of lower priority.
         grants = Signal(self.sources)
         stalled = Signal()
         stalled_grants = Signal(self.sources)
@@ -72,10 +72,10 @@ class LookupArbiter(wiring.Component):
             stalled_grants.eq(grants),
         ]
         for k, lookup in enumerate(self.lookup):
-            first = lookup.valid & ~valid[:k].any()
+            may_go = Mux(stalled, stalled_grants[k], ~valid[:k].any())
             m.d.comb += [
-                grants[k].eq(Mux(stalled, stalled_grants[k], first)),
-                lookup.ready.eq(grants[k] & self.cache_lookup.ready & space),
+                grants[k].eq(lookup.valid & may_go),
+                lookup.ready.eq(may_go & self.cache_lookup.ready & space),
             ]
             with m.If(grants[k]):
                 m.d.comb += [grant.eq(k), self.cache_lookup.payload.eq(lookup.payload)]

@@ -175,7 +175,9 @@ class ReadIssue(wiring.Component):
             lookups.i.valid.eq(self.i.valid & (lookup.ready | ~needs_lookup)),
             # Pages that are not compressed are read by the sector.
             first.eq(
-                Mux(mapping.compressed, 0, read.access.address[SECTOR_OFFSET_BITS:ENTRY_OFFSET_BITS])
+                Mux(
+                    mapping.compressed, 0, read.access.address[SECTOR_OFFSET_BITS:ENTRY_OFFSET_BITS]
+                )
             ),
             kept_read.read.eq(read),
             kept_read.read.mapping.device_address.eq(

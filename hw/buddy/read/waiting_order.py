@@ -1,6 +1,6 @@
 """The order of reads that wait: queues of places, without what is kept in them."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -71,6 +71,7 @@ class WaitingOrder(wiring.Component):
             end = Signal(range(self.places), name=f"end_{k}")
             waits = Signal(self.places, name=f"waits_{k}")
             first_waits = Signal(name=f"first_waits_{k}")
+            following = Signal(range(self.places), name=f"following_{k}")
             enters = Signal(name=f"enters_{k}")
             arrives = Signal(name=f"arrives_{k}")
             leaves = Signal(name=f"leaves_{k}")
@@ -78,7 +79,7 @@ class WaitingOrder(wiring.Component):
                 enters.eq(self.enter & (self.enter_queue == k)),
                 arrives.eq(self.arrive & (self.arrive_queue == k)),
                 leaves.eq(self.leave & (self.leave_queue == k)),
-                first_waits.eq(waits.bit_select(first, 1)),
+                following.eq(first + 1),
                 self.first_place[k].eq(first),
                 self.occupied[k].eq(entries != 0),
                 self.full[k].eq(entries == self.places),
@@ -89,6 +90,14 @@ class WaitingOrder(wiring.Component):
                 arrived.eq(arrived + arrives - (leaves & first_waits)),
                 first.eq(first + leaves),
                 end.eq(end + enters),
+                # Of the entry that is first next: the one that enters, if no other is left.
+                first_waits.eq(
+                    Mux(
+                        leaves,
+                        Mux(entries == 1, self.enter_waits, waits.bit_select(following, 1)),
+                        Mux(entries == 0, self.enter_waits, waits.bit_select(first, 1)),
+                    )
+                ),
             ]
             with m.If(enters):
                 m.d.sync += waits.bit_select(end, 1).eq(self.enter_waits)
