@@ -6,17 +6,16 @@ from amaranth.hdl import Assert, C, Cat, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.codec.bpc.code_readers import BASE_CODE_BITS, BaseCodeReader
 from cdma.hw.codec.bpc.last_step import DecodedPlanes, LastStep
 from cdma.hw.codec.bpc.plane_steps import PlaneSteps
 from cdma.hw.codec.bpc.step_reader import STEPS
-from cdma.hw.codec.entry.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import CODE_BYTES
 from cdma.hw.config import EntryConfig
 
 
 class SizedCode(data.StructLayout):
-    """A code and what there is of it.
+    """A code and what there is of it, as much of it as is ever kept.
 
     Members
     -------
@@ -27,7 +26,7 @@ class SizedCode(data.StructLayout):
     """
 
     def __init__(self) -> None:
-        super().__init__({"data": ENTRY_BITS, "size": range(ENTRY_BYTES + 1)})
+        super().__init__({"data": 8 * CODE_BYTES, "size": range(CODE_BYTES + 1)})
 
 
 class BpcPlaneDecoder(wiring.Component):
@@ -70,9 +69,9 @@ class BpcPlaneDecoder(wiring.Component):
 
         # The first byte, and of each byte the first bit, are now the highest. The planes' codes are
         # behind the base's, at one of five places.
-        bits = Cat(code.data.word_select(k, 8) for k in reversed(range(ENTRY_BYTES)))
+        bits = Cat(code.data.word_select(k, 8) for k in reversed(range(CODE_BYTES)))
         m.submodules.base_code = base_code = BaseCodeReader()
-        m.d.comb += base_code.code.eq(bits[ENTRY_BITS - BASE_CODE_BITS :])
+        m.d.comb += base_code.code.eq(bits[len(bits) - BASE_CODE_BITS :])
 
         stages: list[PlaneSteps | LastStep] = []
         for group, first in enumerate(range(0, STEPS - 1, sectors)):

@@ -6,12 +6,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS, PlaneCodeKind, or_of
 from cdma.hw.codec.bpc.plane_builder import PlaneBuilder
 from cdma.hw.codec.bpc.step_reader import BLOCK_BITS, STEP_CODES, VIEW_BITS, StepReader
-from cdma.hw.codec.entry.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import CODE_BYTES, ENTRY_BITS
 
 FILL_BITS = 7
 """At most, behind a code and in its last byte."""
@@ -61,7 +60,7 @@ class PartlyRead(data.StructLayout):
 def rest_bits(steps: int) -> int:
     """Bits of the rest after some steps: all before the next code are those of its block."""
     codes = PLANES - steps * STEP_CODES
-    return min(ENTRY_BITS, BLOCK_BITS - 1 + codes * PLANE_CODE_BITS + FILL_BITS)
+    return min(8 * CODE_BYTES, BLOCK_BITS - 1 + codes * PLANE_CODE_BITS + FILL_BITS)
 
 
 def _members(rest: int, steps: int) -> dict[str, Any]:
@@ -71,7 +70,7 @@ def _members(rest: int, steps: int) -> dict[str, Any]:
         "not_high": 1,
         "place_again": range(BLOCK_BITS),
         "not_high_again": 1,
-        "size": range(ENTRY_BYTES + 1),
+        "size": range(CODE_BYTES + 1),
         "failed": 1,
         "truncated": 1,
         "base": 32,
@@ -233,7 +232,13 @@ class PlaneSteps(wiring.Component):
             works.replicate(needed) & state.rest[unneeded:]
             | (~works).replicate(needed) & held.rest[unneeded:]
         )
-        m.d.sync += held.rest[unneeded:].eq(Mux(works & reader.moves, moved, still))
+        half = needed // 2
+        m.d.sync += held.rest[unneeded:].eq(
+            Cat(
+                Mux(works & reader.moves, moved[:half], still[:half]),
+                Mux(works & reader.moves_again, moved[half:], still[half:]),
+            )
+        )
         m.d.comb += _taken_over(self.o.payload, held)
         return m
 

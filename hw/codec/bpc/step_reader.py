@@ -54,8 +54,9 @@ class StepReader(wiring.Component):
         next plane that has one.
     next_place : `Out(range(128))`
         Where in its block the next step's first code starts.
-    moves : `Out(1)`
-        That is in the next block.
+    moves, moves_again : `Out(1)`
+        That is in the next block: the same from `place` and from `place_again`, to drive a part of
+        the rest each.
     """
 
     def __init__(self) -> None:
@@ -71,6 +72,7 @@ class StepReader(wiring.Component):
                 "in_run": Out(STEP_CODES),
                 "next_place": Out(range(BLOCK_BITS)),
                 "moves": Out(1),
+                "moves_again": Out(1),
             }
         )
 
@@ -125,7 +127,8 @@ class StepReader(wiring.Component):
         in the next block.
         """
         kinds: list[dict[int, Value]] = []
-        moves: list[Value] = []
+        places = (self.place, self.place_again)
+        moves: list[list[Value]] = [[] for _ in places]
         starts: list[dict[int, list[Value]]] = [{} for _ in range(STEP_CODES + 1)]
         for k in range(STEP_CODES):
             starts[k][0] = [run_left[k]]
@@ -137,14 +140,12 @@ class StepReader(wiring.Component):
                 m.d.comb += starting.eq(or_of(causes))
                 by_length = PlaneCodeKind(_bits_at(window, place, 4)).by_length
                 if k == STEP_CODES - 1:
-                    crosses = Signal(name=f"crosses_from_{place}")
-                    m.d.comb += crosses.eq(
-                        or_of(
-                            is_kind & self._is_beyond(place + length)
+                    for of_step, moving in zip(places, moves, strict=True):
+                        crosses = or_of(
+                            is_kind & _is_beyond(of_step, place + length)
                             for length, is_kind in by_length.items()
                         )
-                    )
-                    moves.append(starting & crosses)
+                        moving.append(starting & crosses)
                 for length, is_kind in by_length.items():
                     is_here = Signal(name=f"code_{k}_at_{place}_has_{length}")
                     m.d.comb += is_here.eq(starting & is_kind)
@@ -161,10 +162,11 @@ class StepReader(wiring.Component):
                     is_end = is_here & (number >= max(0, STEP_CODES - k - 2))
                     starts[STEP_CODES].setdefault(place + length, []).append(is_end)
                     if k < STEP_CODES - 1:
-                        moves.append(is_end & self._is_beyond(place + length))
+                        for of_step, moving in zip(places, moves, strict=True):
+                            moving.append(is_end & _is_beyond(of_step, place + length))
             kinds.append({length: or_of(flags) for length, flags in found.items()})
 
-        m.d.comb += self.moves.eq(or_of(moves))
+        m.d.comb += [self.moves.eq(or_of(moves[0])), self.moves_again.eq(or_of(moves[1]))]
         ends = {}
         for place, causes in sorted(starts[STEP_CODES].items()):
             ends[place] = Signal(name=f"ends_at_{place}")
@@ -191,9 +193,10 @@ class StepReader(wiring.Component):
         further = _chosen(highs, lambda number: (high + number + 1)[: len(high)])
         return Cat(low_sum, Mux(carry, further, still))
 
-    def _is_beyond(self, length: int) -> Value:
-        """Tell if so many bits from the first code on, the next block has started."""
-        return self.place >= BLOCK_BITS - length
+
+def _is_beyond(place: Value, length: int) -> Value:
+    """Tell if so many bits behind a place, the next block has started."""
+    return place >= BLOCK_BITS - length
 
 
 def aligned(m: Module, view: Value, place: Value, width: int) -> Value:
