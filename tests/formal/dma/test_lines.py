@@ -14,6 +14,7 @@ from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.formal.bench import Bench, Condition, Port, anything
 from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.countdown import late_countdown
 from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.engines import codec_of, engine_of
 from tests.formal.queues import FollowedFifo
@@ -252,6 +253,9 @@ class AnyUnpacker(wiring.Component):
         m.d.comb += [self.command.ready.eq(1), self.i.ready.eq(AnySeq(1))]
         for stream in (self.o, self.tail):
             m.d.comb += anything(stream)
+        if hasattr(self, "second"):
+            second = self.second.as_value()
+            m.d.comb += second.eq(AnySeq(len(second)))
         return m
 
 
@@ -289,6 +293,9 @@ def splitter_proof(config: EngineConfig) -> Bench:
     for entry in config.codec.entries:
         unpacker = inside.component(f"{entry.name}_unpacker")
         bench.assume(~unpacker.o.valid | (inside["active"] & ~inside["over"]))
+        if config.split_lines == 2 and entry.lines_per_cycle == 2 and config.split_beats == 1:
+            pair = unpacker.o.payload
+            bench.assume(~unpacker.o.valid | ~pair.paired | pair.first.sol)
 
     # The job, and its lines that have ended; of more than there can be, the most.
     own = Signal(job.payload.shape(), name="own")
@@ -301,6 +308,7 @@ def splitter_proof(config: EngineConfig) -> Bench:
     active, unit = inside["active"], inside["unit"]
     for name, count in (("left", whole), ("room", room)):
         counter = inside.component(name)
+        late_countdown(bench, inside, name, active & ~number.all(), count, number)
         bench.implies(active, counter.is_over == (number > count))
         bench.implies(
             active & (number <= count),
@@ -407,12 +415,12 @@ SPLITTER_FAULTS = {
         "size.eq(codec.line_bytes)",
     ),
     "writes two lines to one place": (
-        "job.address + before * codec.line_bytes",
-        "job.address",
+        "(job.ended_lately + before) * codec.line_bytes",
+        "job.ended_lately * codec.line_bytes",
     ),
     "leaves a line out": (
-        "job.address.eq(job.address + lines * line_bytes)",
-        "job.address.eq(job.address + 2 * line_bytes)",
+        "job.address.eq(job.address_before + job.ended_lately * line_bytes)",
+        "job.address.eq(job.address_before + job.ended_lately * 2 * line_bytes)",
     ),
     "goes on behind a fault": ("dropping.eq(job.failed | job.cut |", "dropping.eq(job.cut |"),
     "drops for ever": ("job.failed.eq(0),", ""),
