@@ -180,13 +180,12 @@ RETIRE_FAULTS = {
         "self.verify.payload.length.eq(d.length), self.verify.payload.capacity.eq(d.length),",
     ),
     "reads back what was not to be": (
-        "(d.flags & Flag.VERIFY).any()\n                & (",
+        "(d.flags & Flag.VERIFY).any()\n            & (",
         "(",
     ),
     "gives its descriptor up too early": (
-        "m.d.sync += [\n                                end.eq(ended_out),",
-        "m.d.comb += waiting.o.ready.eq(1)\n                            m.d.sync += [\n"
-        "                                end.eq(ended_out),",
+        "with m.If(verify_next):",
+        f"m.d.comb += waiting.o.ready.eq(1)\n{24 * ' '}with m.If(verify_next):",
     ),
 }
 

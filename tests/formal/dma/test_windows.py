@@ -22,7 +22,7 @@ from cdma.hw.dma.control.registers import Registers
 from cdma.hw.dma.control.windows import PAGE_BITS, RingWindowChecker
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench, channel
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
 from tests.formal.dma.contracts import (
     Memories,
     UnnamedMemory,
@@ -242,6 +242,22 @@ def test_checker_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     finds_it(tmp_path)
 
 
+CONTRACT_FAULTS = {
+    "takes one memory's window for the other's": LINES["takes one memory's window for the other's"],
+    "forgets the destination": LINES["forgets the destination"],
+    "takes a stream of nothing": ("(kind.from_stream & (d.src_length == 0))", "0"),
+    "knows no worst case": ("worst_length.eq(self._worst_length(d))", "worst_length.eq(0)"),
+    "gives what has no record": LINES["gives what has no record"],
+}
+
+
+@pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
+def test_checker_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, DescriptorChecker, *fault)
+    state_contracts_alone(monkeypatch)
+    find_fault(checker_proof(CHAINED["32"], chained=True), tmp_path, depth=6)
+
+
 def ring_proof(*, closed: bool, chained: bool = False) -> Bench:
     """Registers, as the engine wires them to the ring's window, under any accesses.
 
@@ -305,6 +321,12 @@ def test_ring_is_judged_when_the_engine_is_enabled(tmp_path):
 @pytest.mark.verify
 def test_ring_that_is_let_in_keeps_its_contract(tmp_path):
     prove(ring_proof(closed=True, chained=True), tmp_path, depth=1, cover_depth=24)
+
+
+@pytest.mark.verify
+def test_ring_that_moves_from_its_window_is_found(tmp_path, monkeypatch):
+    state_contracts_alone(monkeypatch)
+    find_fault(ring_proof(closed=False, chained=True), tmp_path, depth=14)
 
 
 @pytest.mark.verify

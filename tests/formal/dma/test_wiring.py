@@ -50,13 +50,20 @@ RING_NUMBERED = ("DescriptorChecker", "DescriptorFetcher")
 """Components of which each ring has its own; the ring's number is in their names."""
 
 
+def leave_out(component: Any) -> None:
+    """Let Amaranth not warn that a component, with those that it has made, is not elaborated."""
+    component._MustUse__used = True
+    for part in vars(component).values():
+        if isinstance(part, Elaboratable):
+            leave_out(part)
+
+
 class Shell(Elaboratable):
     """A component's ports, of which it drives the outputs as it likes."""
 
     def __init__(self, component: wiring.Component) -> None:
         self.component = component
-        # It will not be elaborated.
-        component._MustUse__used = True
+        leave_out(component)
 
     def elaborate(self, platform) -> Module:
         m = Module()

@@ -374,7 +374,6 @@ CONTRACT_FAULTS = {
     "writes behind the room": FAULTS["writes behind the room"],
     "writes before the destination": FAULTS["writes before the destination"],
     "crosses a page": FAULTS["crosses a page"],
-    "goes to the burst before": FAULTS["goes to the burst before"],
     "forgets the ring": ("burst.owner.eq(p.ring)", "burst.owner.eq(0)"),
     "tells of bytes that had no room": (
         "Mux(p.fills_space, p.writable, add(",
