@@ -171,10 +171,7 @@ def _c(name: str, path: str, family: Family, *takes: str, **options: Any) -> Com
 
 
 _PATHS = ("in_path", "out_path")
-_ROOMS = (
-    *("address", "dispatcher", "frontend", "metadata", "read", "write"),
-    *("read_decompressor", "write_encoder"),
-)
+_ROOMS = ("address", "dispatcher", "frontend", "metadata", "read", "write")
 
 # fmt: off
 COMPONENTS: dict[str, Component] = {

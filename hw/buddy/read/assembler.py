@@ -99,6 +99,8 @@ class EntryAssembler(wiring.Component):
         buddy_left = Signal(count)
         device_fire = Signal()
         buddy_fire = Signal()
+        device_done = Signal()
+        buddy_done = Signal()
         m.d.comb += [
             device_left.eq(entry.fetched - from_device),
             buddy_left.eq(entry.buddy - from_buddy),
@@ -106,7 +108,10 @@ class EntryAssembler(wiring.Component):
             self.buddy.ready.eq(assembling & (buddy_left != 0)),
             device_fire.eq(self.device.ready & self.device.valid),
             buddy_fire.eq(self.buddy.ready & self.buddy.valid),
-            assembled.eq(assembling & (device_left == device_fire) & (buddy_left == buddy_fire)),
+            # Valid is known last.
+            device_done.eq((device_left == 0) | (device_left == 1) & self.device.valid),
+            buddy_done.eq((buddy_left == 0) | (buddy_left == 1) & self.buddy.valid),
+            assembled.eq(assembling & device_done & buddy_done),
             self.i.ready.eq(assembled),
         ]
         with m.If(assembled):

@@ -210,7 +210,7 @@ class PlaneSteps(wiring.Component):
                     ]
 
         works = Signal()
-        m.d.comb += works.eq(takes | ~loads)
+        m.d.comb += [works.eq(takes | ~loads), reader.works.eq(works)]
         with m.If(works):
             m.d.sync += [done.eq(step + 1), held.eq(next_state)]
         with m.Elif(self.i.ready):
@@ -232,13 +232,7 @@ class PlaneSteps(wiring.Component):
             works.replicate(needed) & state.rest[unneeded:]
             | (~works).replicate(needed) & held.rest[unneeded:]
         )
-        half = needed // 2
-        m.d.sync += held.rest[unneeded:].eq(
-            Cat(
-                Mux(works & reader.moves, moved[:half], still[:half]),
-                Mux(works & reader.moves_again, moved[half:], still[half:]),
-            )
-        )
+        m.d.sync += held.rest[unneeded:].eq(Mux(reader.moves, moved, still))
         m.d.comb += _taken_over(self.o.payload, held)
         return m
 

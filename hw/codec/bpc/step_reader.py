@@ -46,6 +46,8 @@ class StepReader(wiring.Component):
         The same from other registers.
     run_left : `In(range(33))`
         Planes, from the first on, that the last run still has: they have no codes.
+    works : `In(1)`
+        The step is done in this cycle.
     codes : `Out(4 * 32)`
         The bits from the start of each code, the first code lowest; of each the first bit is the
         highest.
@@ -54,9 +56,8 @@ class StepReader(wiring.Component):
         next plane that has one.
     next_place : `Out(range(128))`
         Where in its block the next step's first code starts.
-    moves, moves_again : `Out(1)`
-        That is in the next block: the same from `place` and from `place_again`, to drive a part of
-        the rest each.
+    moves : `Out(1)`
+        That is in the next block, and the step is done.
     """
 
     def __init__(self) -> None:
@@ -68,11 +69,11 @@ class StepReader(wiring.Component):
                 "place_again": In(range(BLOCK_BITS)),
                 "not_high_again": In(1),
                 "run_left": In(range(PLANES)),
+                "works": In(1),
                 "codes": Out(STEP_CODES * PLANE_CODE_BITS),
                 "in_run": Out(STEP_CODES),
                 "next_place": Out(range(BLOCK_BITS)),
                 "moves": Out(1),
-                "moves_again": Out(1),
             }
         )
 
@@ -127,8 +128,7 @@ class StepReader(wiring.Component):
         in the next block.
         """
         kinds: list[dict[int, Value]] = []
-        places = (self.place, self.place_again)
-        moves: list[list[Value]] = [[] for _ in places]
+        moves: list[Value] = []
         starts: list[dict[int, list[Value]]] = [{} for _ in range(STEP_CODES + 1)]
         for k in range(STEP_CODES):
             starts[k][0] = [run_left[k]]
@@ -140,12 +140,14 @@ class StepReader(wiring.Component):
                 m.d.comb += starting.eq(or_of(causes))
                 by_length = PlaneCodeKind(_bits_at(window, place, 4)).by_length
                 if k == STEP_CODES - 1:
-                    for of_step, moving in zip(places, moves, strict=True):
-                        crosses = or_of(
-                            is_kind & _is_beyond(of_step, place + length)
+                    crosses = Signal(name=f"crosses_from_{place}")
+                    m.d.comb += crosses.eq(
+                        or_of(
+                            is_kind & self._is_beyond(place + length)
                             for length, is_kind in by_length.items()
                         )
-                        moving.append(starting & crosses)
+                    )
+                    moves.append(starting & crosses)
                 for length, is_kind in by_length.items():
                     is_here = Signal(name=f"code_{k}_at_{place}_has_{length}")
                     m.d.comb += is_here.eq(starting & is_kind)
@@ -162,11 +164,10 @@ class StepReader(wiring.Component):
                     is_end = is_here & (number >= max(0, STEP_CODES - k - 2))
                     starts[STEP_CODES].setdefault(place + length, []).append(is_end)
                     if k < STEP_CODES - 1:
-                        for of_step, moving in zip(places, moves, strict=True):
-                            moving.append(is_end & _is_beyond(of_step, place + length))
+                        moves.append(is_end & self._is_beyond(place + length))
             kinds.append({length: or_of(flags) for length, flags in found.items()})
 
-        m.d.comb += [self.moves.eq(or_of(moves[0])), self.moves_again.eq(or_of(moves[1]))]
+        m.d.comb += self.moves.eq(or_of(moves))
         ends = {}
         for place, causes in sorted(starts[STEP_CODES].items()):
             ends[place] = Signal(name=f"ends_at_{place}")
@@ -193,10 +194,10 @@ class StepReader(wiring.Component):
         further = _chosen(highs, lambda number: (high + number + 1)[: len(high)])
         return Cat(low_sum, Mux(carry, further, still))
 
-
-def _is_beyond(place: Value, length: int) -> Value:
-    """Tell if so many bits behind a place, the next block has started."""
-    return place >= BLOCK_BITS - length
+    def _is_beyond(self, length: int) -> Value:
+        """Tell if so many bits from the first code on, the next block has started, in a step that
+        is done."""
+        return self.works & (self.place >= BLOCK_BITS - length)
 
 
 def aligned(m: Module, view: Value, place: Value, width: int) -> Value:

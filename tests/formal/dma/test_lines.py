@@ -354,6 +354,8 @@ def splitter_proof(config: EngineConfig, *, chained: bool = False) -> Bench:
         m.d.sync += [own.eq(job.payload), number.eq(0)]
     whole, room = own.length >> line_bits, own.capacity >> line_bits
     active, unit = inside["active"], inside["unit"]
+    lately, before = inside["ended_lately"], Signal(OFFSET_BITS, name="number_before")
+    m.d.comb += before.eq(number - lately)
     for name, count in (("left", whole), ("room", room)):
         counter = inside.component(name)
         late_countdown(bench, inside, name, active & ~number.all(), count, number)
@@ -372,6 +374,9 @@ def splitter_proof(config: EngineConfig, *, chained: bool = False) -> Bench:
     bench.implies(
         active & ~number.all(),
         inside["address"] == (own.dst + (number << line_bits))[:DEVICE_ADDRESS_BITS],
+        # Lines that ended in the last cycle come to this address with the line of a command.
+        lately <= number,
+        inside["address_before"] == (own.dst + (before << line_bits))[:DEVICE_ADDRESS_BITS],
     )
 
     # Behind a fault of the job, no line begins but for the one that is being sent.
