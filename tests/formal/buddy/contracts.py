@@ -34,7 +34,7 @@ from cdma.hw.buddy.payloads import (
     StoredEntry,
     WriteKind,
 )
-from cdma.hw.buddy.read.issue import IssuedRead
+from cdma.hw.buddy.read.issue import IssuedRead, LookedUpRead
 from cdma.hw.buddy.write.run_writer import WriteRun
 from cdma.hw.bus.burst import ReadRequest, WriteRequest
 from tests.formal.bench import Bench, Condition, Contract, Port
@@ -85,18 +85,28 @@ def spared(memory: UnnamedMemory, address: Value, count: Value) -> Condition:
     return memory.spared(start, count * SECTOR_BYTES)
 
 
-def placed(mapping: Any, sectors: UnnamedSectors) -> list[Condition]:
-    """An entry's slots, of the target that it has."""
-    device_slot, buddy_slot = (
-        Choice([-(-slot // SECTOR_BYTES) for slot in slots])[mapping.target]
-        for slots in (DEVICE_SLOT_BYTES, BUDDY_SLOT_BYTES)
-    )
+def slot_sectors(mapping: Any, slots: Sequence[int]) -> Value:
+    """Sectors of an entry's slot, of the target that it has."""
+    return Choice([-(-slot // SECTOR_BYTES) for slot in slots])[mapping.target]
+
+
+def placed_in_buddy(mapping: Any, sectors: UnnamedSectors) -> list[Condition]:
+    """An entry's target, and its slot in buddy memory."""
+    slot = slot_sectors(mapping, BUDDY_SLOT_BYTES)
     return [
         (ALWAYS, mapping.target < len(Target)),
         (~mapping.compressed, mapping.target == Target.X1),
+        *both(mapping.compressed, [spared(sectors.buddy, mapping.buddy_address, slot)]),
+    ]
+
+
+def placed(mapping: Any, sectors: UnnamedSectors) -> list[Condition]:
+    """An entry's slots, of the target that it has."""
+    slot = slot_sectors(mapping, DEVICE_SLOT_BYTES)
+    return [
+        *placed_in_buddy(mapping, sectors),
         (~mapping.compressed, mapping.device_address[:ENTRY_OFFSET_BITS] == 0),
-        spared(sectors.device, mapping.device_address, device_slot),
-        *both(mapping.compressed, [spared(sectors.buddy, mapping.buddy_address, buddy_slot)]),
+        spared(sectors.device, mapping.device_address, slot),
     ]
 
 
@@ -121,6 +131,22 @@ def contract_of(shape: Any, sectors: UnnamedSectors) -> Contract | None:
     def read(entry: Any) -> list[Condition]:
         ok = entry.status == AccessStatus.OK
         return [*within_entry(entry.access), *both(ok, placed(entry.mapping, sectors))]
+
+    def looked_up(item: Any) -> list[Condition]:
+        mapping = item.read.mapping
+        ok = item.read.status == AccessStatus.OK
+        return [
+            (ALWAYS, item.looked_up == (mapping.compressed & ok)),
+            (ALWAYS, item.sectors <= ENTRY_SECTORS),
+            (~ok, item.sectors == 0),
+            (item.looked_up, item.sectors == slot_sectors(mapping, DEVICE_SLOT_BYTES)),
+            *both(ok, placed_in_buddy(mapping, sectors)),
+            *both(ok, [spared(sectors.device, mapping.device_address, item.sectors)]),
+        ]
+
+    def issued(item: Any) -> list[Condition]:
+        ok = item.read.status == AccessStatus.OK
+        return both(ok, placed_in_buddy(item.read.mapping, sectors))
 
     def written(entry: Any) -> list[Condition]:
         ok = (entry.status == AccessStatus.OK) & (entry.kind != WriteKind.FAILED)
@@ -156,7 +182,9 @@ def contract_of(shape: Any, sectors: UnnamedSectors) -> Contract | None:
         case EntryRead():
             return named("EntryRead", read)
         case IssuedRead():
-            return named("IssuedRead", lambda issued: read(issued.read))
+            return named("IssuedRead", issued)
+        case LookedUpRead():
+            return named("LookedUpRead", looked_up)
         case EntryWrite():
             return named("EntryWrite", written)
         case StoredEntry():

@@ -207,7 +207,7 @@ FAULTS = {
     ),
     "reads a slot too many": (
         *("read-issue", ReadIssue),
-        *("count.eq(slot_sectors(mapping.target))", "count.eq(ENTRY_SECTORS)"),
+        *("slot_sectors(mapping.target),", "ENTRY_SECTORS,"),
     ),
     "reads a sector behind the access": (
         *("read-issue", ReadIssue),
