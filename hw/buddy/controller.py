@@ -1,6 +1,6 @@
 """The Buddy memory controller: compressed memory behind an AXI4 subordinate port."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -280,7 +280,7 @@ class BuddyController(wiring.Component):
         read: ReadPath,
         write: WritePath,
     ) -> None:
-        """Drive the performance counters."""
+        """Drive the performance counters, a cycle after what they count."""
         access = dispatcher.i.payload
         dispatched = Signal()
         m.d.comb += dispatched.eq(dispatcher.i.valid & dispatcher.i.ready)
@@ -304,4 +304,7 @@ class BuddyController(wiring.Component):
             "stall_hazard": dispatcher.hazard,
             "stall_buddy": read.buddy_stall,
         }.items():
-            m.d.comb += getattr(registers, name).increment.eq(step)
+            # What happens is often known late in its cycle, and a counter is wide.
+            counted = Signal(Value.cast(step).shape(), name=f"counted_{name}")
+            m.d.sync += counted.eq(step)
+            m.d.comb += getattr(registers, name).increment.eq(counted)

@@ -235,6 +235,54 @@ class PipelineRegister(wiring.Component):
         return m
 
 
+class LateValidRegister(wiring.Component):
+    """A `PipelineRegister` for an input that knows late in the cycle whether it is valid.
+
+    The payload is loaded whenever it may be valid, which is known earlier; so a wide register does
+    not wait for valid, but one flip-flop. Meanwhile the output is not valid, and its payload is
+    anything.
+
+    Latency: 1 cycle. Throughput: a transfer per cycle. Resources: a payload register.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i : `In(stream.Signature(shape))`
+    i_maybe : `In(1)`
+        The input may be valid in this cycle; if it is not set, it is not.
+    o : `Out(stream.Signature(shape))`
+    """
+
+    def __init__(self, shape: ShapeLike) -> None:
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "i_maybe": In(1),
+                "o": Out(stream.Signature(shape)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        held = Signal.like(self.o.payload, name="held", reset_less=True)
+        m.submodules.control = control = PipelineControl()
+        m.d.comb += [
+            control.i_valid.eq(self.i.valid),
+            self.i.ready.eq(control.i_ready),
+            self.o.valid.eq(control.o_valid),
+            control.o_ready.eq(self.o.ready),
+            self.o.payload.eq(held),
+        ]
+        with m.If(control.i_ready & self.i_maybe):
+            m.d.sync += held.eq(self.i.payload)
+        m.d.sync += Assert(self.i_maybe | ~self.i.valid)
+        return m
+
+
 class ReverseRegister(wiring.Component):
     """A one-entry buffer that cuts the path of ready, but not those of payload and valid.
 

@@ -13,6 +13,7 @@ from amaranth.hdl import (
     Assert,
     Assume,
     Cat,
+    Const,
     Cover,
     Elaboratable,
     Fragment,
@@ -31,6 +32,26 @@ Condition = tuple[Value, Value]
 
 Rules = Callable[["Bench", "Port"], Sequence[Condition]]
 """States the rules of what a port carries; they are looked at while `valid` is high."""
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Rules of the payloads at an interface.
+
+    The proof of its source asserts them, and that of its sink assumes them.
+
+    Attributes
+    ----------
+    interface : str
+        The name under which both sides are recorded (`Bench.sides`).
+    rules : Rules
+    """
+
+    interface: str
+    rules: Rules
+
+    def __call__(self, bench: "Bench", port: "Port") -> Sequence[Condition]:
+        return self.rules(bench, port)
 
 
 @dataclass(frozen=True)
@@ -174,27 +195,52 @@ class CutOut(wiring.Component):
 class Bench(Elaboratable):
     """Collects a component, what drives it and what must hold.
 
+    Parameters
+    ----------
+    relies
+        What `require` and `implies` state has been proven of the same bench without this: here it
+        is assumed, so that only the contracts are left to assert. Neither is `cover` said again,
+        but that each port with a contract is reached.
+
     Attributes
     ----------
     m : Module
         To add ghost state to.
+    sides : set of tuple of str
+        Contracts that are stated here: the component's name, the interface's, and "asserted" (at
+        its output) or "assumed" (at its input).
+    children : set of tuple of str
+        Those of components inside, which stand for anything that keeps its contracts: the
+        component's name, the interface's, and "In" (asserted here) or "Out" (assumed here).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, relies: bool = False) -> None:
         self.m = Module()
+        self.relies = relies
+        self.sides: set[tuple[str, str, str]] = set()
+        self.children: set[tuple[str, str, str]] = set()
+        self.subject = ""
         self._names = 0
 
     def elaborate(self, platform) -> Module:
         return self.m
 
     def add(self, component: Elaboratable, *, ignored: bool = False) -> Inside:
-        """Put a component in; its insides can then be named."""
+        """Put a component in; its insides can then be named. The first one is whose proof it is."""
+        self.subject = self.subject or type(component).__name__
         inside = Inside(component, ignored=ignored)
         self.m.submodules += inside
         return inside
 
     def require(self, *conditions: Value) -> None:
         """Assert that they always hold. A failure names the line of the condition."""
+        if self.relies:
+            self.assume(*conditions)
+        else:
+            self.claim(*conditions)
+
+    def claim(self, *conditions: Value) -> None:
+        """Assert that they always hold, whatever is relied on."""
         for condition in conditions:
             statement = Assert(condition)
             statement.src_loc = condition.src_loc
@@ -214,6 +260,11 @@ class Bench(Elaboratable):
 
     def cover(self, *conditions: Value) -> None:
         """Demand that each can happen."""
+        if not self.relies:
+            self.reach(*conditions)
+
+    def reach(self, *conditions: Value) -> None:
+        """Demand it, whatever is relied on."""
         for condition in conditions:
             statement = Cover(condition)
             statement.src_loc = condition.src_loc
@@ -280,6 +331,29 @@ class Bench(Elaboratable):
         bits = Value.cast(stream.payload)
         return self.monitor(self._port(stream.valid, stream.ready, payload, bits), rules)
 
+    def hold(self, there: Value, item: Any, rules: Rules) -> None:
+        """Assert the rules of what a register or a queue holds: it is given to a port later."""
+        self._state_rules(self._item(there, item), rules, self.claim)
+
+    def assert_item(self, there: Value, item: Any, contract: Contract) -> None:
+        """Assert a contract where a component makes an item, be it given at once or later."""
+        self._record(contract, self.claim)
+        self.hold(there, item, contract)
+        self.reach(there)
+
+    def assume_item(self, there: Value, item: Any, contract: Contract) -> None:
+        """Assume a contract where a component gets an item."""
+        self._record(contract, self.assume)
+        self._state_rules(self._item(there, item), contract, self.assume)
+
+    def child(self, name: str, is_input: bool, there: Value, item: Any, contract: Contract) -> None:
+        """State the contract at a port of a component inside: asserted at an input."""
+        self.children.add((name, contract.interface, "In" if is_input else "Out"))
+        state = self.claim if is_input else self.assume
+        self._state_rules(self._item(there, item), contract, state)
+        if is_input:
+            self.reach(there)
+
     def monitor(self, port: Port, rules: Rules | None) -> Port:
         """Assert the rules at a port."""
         self._state(port, rules, self.require)
@@ -307,6 +381,19 @@ class Bench(Elaboratable):
         stays = ~port.waiting | (port.valid & port.unchanged) | ResetSignal()
         stays.src_loc = port.unchanged.src_loc
         state(stays)
+        self._record(rules, state)
+        self._state_rules(port, rules, state)
+
+    def _item(self, there: Value, item: Any) -> Port:
+        """An item as a port that gives it in the same cycle."""
+        return Port(there, Const(1), item, there, Signal(name="no_waiting"), Const(1))
+
+    def _record(self, rules: Rules | None, state: Callable[..., None]) -> None:
+        if isinstance(rules, Contract):
+            side = "assumed" if state == self.assume else "asserted"
+            self.sides.add((self.subject, rules.interface, side))
+
+    def _state_rules(self, port: Port, rules: Rules | None, state: Callable[..., None]) -> None:
         for premise, conclusion in rules(self, port) if rules else ():
             condition = ~(port.valid & Value.cast(premise).bool()) | Value.cast(conclusion).bool()
             condition.src_loc = conclusion.src_loc

@@ -10,16 +10,19 @@ from amaranth.hdl import Const, Mux, Signal, Value
 from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from tests.formal.bench import Bench, Condition, Port, Rules
+from tests.formal.bench import Bench, Condition, Contract, Port, Rules
 
 ALWAYS = Const(1)
+
+BEAT, PADDED_BEAT = "Beat", "Beat, zero behind its bytes"
+"""The second contract implies the first."""
 
 
 def minimum(a: Value, b: int) -> Value:
     return Mux(a > b, b, a)
 
 
-def beat_rules(data_bytes: int) -> Rules:
+def beat_rules(data_bytes: int) -> Contract:
     """`Beat`: full but on the last one, and zero behind its bytes."""
 
     def rules(bench: Bench, port: Port) -> list[Condition]:
@@ -30,17 +33,17 @@ def beat_rules(data_bytes: int) -> Rules:
             *((beat.size <= j, beat.data.word_select(j, 8) == 0) for j in range(data_bytes)),
         ]
 
-    return rules
+    return Contract(PADDED_BEAT, rules)
 
 
-def beat_sizes(data_bytes: int) -> Rules:
+def beat_sizes(data_bytes: int) -> Contract:
     """`Beat`, for where it does not matter what is behind its bytes."""
 
     def rules(bench: Bench, port: Port) -> list[Condition]:
         beat = port.payload
         return [(ALWAYS, beat.size <= data_bytes), (~beat.last, beat.size == data_bytes)]
 
-    return rules
+    return Contract(BEAT, rules)
 
 
 def received_rules(data_bytes: int) -> Rules:

@@ -1,6 +1,6 @@
 """Arbitration of metadata lookups for the shared cache."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -53,33 +53,32 @@ class LookupArbiter(wiring.Component):
         m.submodules.hint_order = hint_order = Fifo(range(self.sources), self.lookups)
         m.submodules.result_order = result_order = Fifo(range(self.sources), self.lookups)
 
-        # A grant that is stalled by backpressure is kept.
-        grant = Signal(range(self.sources))
+        # A grant that is stalled by backpressure is kept. Whether a source may go is known without
+        # its own lookup, which may be late, and those of lower priority.
+        grants = Signal(self.sources)
         stalled = Signal()
-        stalled_grant = Signal(range(self.sources))
+        stalled_grants = Signal(self.sources)
+        grant = Signal(range(self.sources))
         space = Signal()
         fire = Signal()
         m.d.comb += [
             space.eq(hint_order.i.ready & result_order.i.ready),
             fire.eq(self.cache_lookup.valid & self.cache_lookup.ready),
         ]
-        with m.If(stalled):
-            m.d.comb += grant.eq(stalled_grant)
-        with m.Else():
-            for k in reversed(range(self.sources)):
-                with m.If(self.lookup[k].valid):
-                    m.d.comb += grant.eq(k)
+        valid = Cat(lookup.valid for lookup in self.lookup)
+        m.d.comb += self.cache_lookup.valid.eq(space & valid.any())
         m.d.sync += [
             stalled.eq(self.cache_lookup.valid & ~self.cache_lookup.ready),
-            stalled_grant.eq(grant),
+            stalled_grants.eq(grants),
         ]
         for k, lookup in enumerate(self.lookup):
-            with m.If(grant == k):
-                m.d.comb += [
-                    self.cache_lookup.valid.eq(lookup.valid & space),
-                    self.cache_lookup.payload.eq(lookup.payload),
-                    lookup.ready.eq(self.cache_lookup.ready & space),
-                ]
+            may_go = Mux(stalled, stalled_grants[k], ~valid[:k].any())
+            m.d.comb += [
+                grants[k].eq(lookup.valid & may_go),
+                lookup.ready.eq(may_go & self.cache_lookup.ready & space),
+            ]
+            with m.If(grants[k]):
+                m.d.comb += [grant.eq(k), self.cache_lookup.payload.eq(lookup.payload)]
         m.d.comb += [
             hint_order.i.valid.eq(fire),
             hint_order.i.payload.eq(grant),

@@ -1,7 +1,7 @@
 """Assembly of entries from the sectors of device memory and of buddy memory."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import ENTRY_SECTORS
@@ -16,6 +16,25 @@ SLOT_BITS = 64
 """Width of an entry's slot in device memory, target 16x."""
 
 
+class AssembledEntry(data.StructLayout):
+    """An entry with its access.
+
+    Members
+    -------
+    kept, info, parameters
+        As at the ports of `EntryAssembler`.
+    """
+
+    def __init__(self, config: BuddyConfig) -> None:
+        super().__init__(
+            {
+                "kept": KeptEntry(),
+                "info": ReadInfo(config),
+                **({"parameters": EntryParameters()} if config.entry.has_parameters else {}),
+            }
+        )
+
+
 class EntryAssembler(wiring.Component):
     """Assembles stored entries from their sectors.
 
@@ -24,7 +43,7 @@ class EntryAssembler(wiring.Component):
         entry    first: d0 d1 … b0 b1 …
 
     Latency: 1 cycle from an entry's last sector. Throughput: a sector from each memory per cycle;
-    an entry takes at least a cycle.
+    an entry takes at least a cycle. Resources: two entries of registers.
 
     Parameters
     ----------
@@ -58,35 +77,20 @@ class EntryAssembler(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        has_parameters = self.config.entry.has_parameters
+        layout = AssembledEntry(self.config)
         entry = self.i.payload
-        words = [
-            Signal(SECTOR_BITS, name=f"sector_{k}", reset_less=True) for k in range(ENTRY_SECTORS)
-        ]
-        metadata = Signal.like(entry.metadata, reset_less=True)
-        info = Signal(ReadInfo(self.config), reset_less=True)
+        # What has come of an entry, that with what comes in this cycle, and the entry that is sent.
+        collected = Signal(layout, reset_less=True)
+        added = Signal(layout)
+        sent = Signal(layout, reset_less=True)
         complete = Signal()
-        entry_sent = Signal()
-        info_sent = Signal()
-        done = Signal()
         assembling = Signal()
-        m.d.comb += [
-            done.eq((entry_sent | self.o.ready) & (info_sent | self.info.ready)),
-            assembling.eq(self.i.valid & (~complete | done)),
-            self.o.valid.eq(complete & ~entry_sent),
-            self.info.valid.eq(complete & ~info_sent),
-            self.info.payload.eq(info),
-        ]
-        # Either of the two outputs may be accepted first.
-        with m.If(complete):
-            m.d.sync += [
-                entry_sent.eq((entry_sent | self.o.ready) & ~done),
-                info_sent.eq((info_sent | self.info.ready) & ~done),
-            ]
-        with m.If(info.status == AccessStatus.OK):
-            m.d.comb += self.o.payload.metadata.eq(metadata)
-        m.d.comb += [
-            self.o.payload.data.word_select(k, SECTOR_BITS).eq(word) for k, word in enumerate(words)
-        ]
+        assembled = Signal()
+        sending = Signal()
+        free = Signal()
+        m.d.comb += [added.eq(collected), assembling.eq(self.i.valid & ~complete)]
+        m.d.sync += collected.eq(added)
 
         count = range(ENTRY_SECTORS + 1)
         from_device = Signal(count)
@@ -95,7 +99,8 @@ class EntryAssembler(wiring.Component):
         buddy_left = Signal(count)
         device_fire = Signal()
         buddy_fire = Signal()
-        assembled = Signal()
+        device_done = Signal()
+        buddy_done = Signal()
         m.d.comb += [
             device_left.eq(entry.fetched - from_device),
             buddy_left.eq(entry.buddy - from_buddy),
@@ -103,10 +108,12 @@ class EntryAssembler(wiring.Component):
             self.buddy.ready.eq(assembling & (buddy_left != 0)),
             device_fire.eq(self.device.ready & self.device.valid),
             buddy_fire.eq(self.buddy.ready & self.buddy.valid),
-            assembled.eq(assembling & (device_left == device_fire) & (buddy_left == buddy_fire)),
+            # Valid is known last.
+            device_done.eq((device_left == 0) | (device_left == 1) & self.device.valid),
+            buddy_done.eq((buddy_left == 0) | (buddy_left == 1) & self.buddy.valid),
+            assembled.eq(assembling & device_done & buddy_done),
             self.i.ready.eq(assembled),
         ]
-        m.d.sync += complete.eq(assembled | (complete & ~done))
         with m.If(assembled):
             m.d.sync += [from_device.eq(0), from_buddy.eq(0)]
         with m.Else():
@@ -130,11 +137,12 @@ class EntryAssembler(wiring.Component):
             m.d.comb += device_data.eq(
                 self.device.payload.data.word_select(entry.eighth, SLOT_BITS)
             )
-        for k, word in enumerate(words):
+        for k in range(ENTRY_SECTORS):
+            word = added.kept.data.word_select(k, SECTOR_BITS)
             with m.If(buddy_fire & (buddy_sector == k)):
-                m.d.sync += word.eq(self.buddy.payload.data)
+                m.d.comb += word.eq(self.buddy.payload.data)
             with m.Elif(device_used & (device_sector == k)):
-                m.d.sync += word.eq(device_data)
+                m.d.comb += word.eq(device_data)
 
         # The first error is the access's.
         earlier = Signal(AccessStatus)
@@ -151,18 +159,45 @@ class EntryAssembler(wiring.Component):
         with m.Elif(buddy_fire & (self.buddy.payload.error != BusError.NONE)):
             m.d.comb += status.eq(AccessStatus.BUDDY_READ)
         with m.If(assembled):
-            m.d.sync += [
-                earlier.eq(AccessStatus.OK),
-                metadata.eq(entry.metadata),
-                info.access.eq(entry.access),
-                info.fetch.eq(entry.fetch),
-                info.status.eq(status),
+            m.d.sync += earlier.eq(AccessStatus.OK)
+            m.d.comb += [
+                added.kept.metadata.eq(Mux(status == AccessStatus.OK, entry.metadata, 0)),
+                added.info.access.eq(entry.access),
+                added.info.fetch.eq(entry.fetch),
+                added.info.status.eq(status),
             ]
+            if has_parameters:
+                m.d.comb += added.parameters.eq(entry.parameters)
         with m.Elif(assembling):
             m.d.sync += earlier.eq(status)
-        if self.config.entry.has_parameters:
-            parameters = Signal(EntryParameters(), reset_less=True)
-            m.d.comb += self.parameters.eq(parameters)
-            with m.If(assembled):
-                m.d.sync += parameters.eq(entry.parameters)
+
+        # Whether the former entry is taken is known late, so its sectors do not wait for that: a
+        # whole entry that cannot go on stays where it was collected.
+        m.d.sync += complete.eq((assembled | complete) & ~free)
+        with m.If(free):
+            m.d.sync += sending.eq(assembled | complete)
+            with m.If(assembled | complete):
+                m.d.sync += sent.eq(added)
+        self._send(m, sent, sending, free)
+        if has_parameters:
+            m.d.comb += self.parameters.eq(sent.parameters)
         return m
+
+    def _send(self, m: Module, sent: data.View, sending: Signal, free: Signal) -> None:
+        """Offer entry and access, of which either may be accepted first."""
+        entry_sent = Signal()
+        info_sent = Signal()
+        done = Signal()
+        m.d.comb += [
+            done.eq((entry_sent | self.o.ready) & (info_sent | self.info.ready)),
+            free.eq(~sending | done),
+            self.o.valid.eq(sending & ~entry_sent),
+            self.o.payload.eq(sent.kept),
+            self.info.valid.eq(sending & ~info_sent),
+            self.info.payload.eq(sent.info),
+        ]
+        with m.If(sending):
+            m.d.sync += [
+                entry_sent.eq((entry_sent | self.o.ready) & ~done),
+                info_sent.eq((info_sent | self.info.ready) & ~done),
+            ]

@@ -25,9 +25,29 @@ from cdma.hw.buddy.payloads import (
 from cdma.hw.bus.burst import ReadRequest
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import ReverseRegister
 
 LOOKUPS = 8
 """Reads buffered during the few cycles of a lookup that hits."""
+
+
+class LookedUpRead(data.StructLayout):
+    """A read whose metadata are being looked up, if it needs them.
+
+    Members
+    -------
+    read
+        The device address is that of the first sector to be read.
+    looked_up
+        It needs them.
+    sectors
+        Number of sectors to be requested from device memory while, or if, they are not there.
+    """
+
+    def __init__(self, config: BuddyConfig) -> None:
+        super().__init__(
+            {"read": EntryRead(config), "looked_up": 1, "sectors": range(ENTRY_SECTORS + 1)}
+        )
 
 
 class IssuedRead(data.StructLayout):
@@ -36,6 +56,7 @@ class IssuedRead(data.StructLayout):
     Members
     -------
     read
+        As in `LookedUpRead`.
     fetched
         Number of sectors requested.
     result_valid
@@ -112,7 +133,7 @@ class ReadIssue(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.lookups = lookups = Fifo(EntryRead(self.config), LOOKUPS)
+        m.submodules.lookups = lookups = Fifo(LookedUpRead(self.config), LOOKUPS)
         m.submodules.hints = hints = Fifo(1, self.entries)
         m.submodules.results = results = Fifo(MetadataResult(), self.entries)
         m.submodules.issued = issued = Fifo(IssuedRead(self.config), self.entries)
@@ -130,20 +151,48 @@ class ReadIssue(wiring.Component):
         return m
 
     def _look_up(self, m: Module, lookups: Fifo) -> None:
-        """Look the metadata up."""
+        """Look the metadata up, and find what does not depend on them."""
         read = self.i.payload
+        mapping = read.mapping
+        kept_read = lookups.i.payload
+        last = last_byte(m, read.access)
+        first = Signal(range(ENTRY_SECTORS))
+        ok = Signal()
         needs_lookup = Signal()
+        # Whether the cache takes a lookup follows from its tags; which accesses go on, from this.
+        m.submodules.lookup_kept = kept = ReverseRegister(MetadataLookup())
+        wiring.connect(m, kept.o, wiring.flipped(self.lookup))
+        lookup = kept.i
         m.d.comb += [
-            needs_lookup.eq(read.mapping.compressed & (read.status == AccessStatus.OK)),
-            self.lookup.valid.eq(self.i.valid & needs_lookup & lookups.i.ready),
-            self.lookup.payload.address.eq(read.mapping.metadata_address),
-            self.lookup.payload.upper.eq(read.mapping.metadata_upper),
-            self.lookup.payload.write.eq(0),
-            self.lookup.payload.metadata.eq(0),
-            self.i.ready.eq(lookups.i.ready & (self.lookup.ready | ~needs_lookup)),
-            lookups.i.valid.eq(self.i.valid & (self.lookup.ready | ~needs_lookup)),
-            lookups.i.payload.eq(read),
+            ok.eq(read.status == AccessStatus.OK),
+            needs_lookup.eq(mapping.compressed & ok),
+            lookup.valid.eq(self.i.valid & needs_lookup & lookups.i.ready),
+            lookup.payload.address.eq(mapping.metadata_address),
+            lookup.payload.upper.eq(mapping.metadata_upper),
+            lookup.payload.write.eq(0),
+            lookup.payload.metadata.eq(0),
+            self.i.ready.eq(lookups.i.ready & (lookup.ready | ~needs_lookup)),
+            lookups.i.valid.eq(self.i.valid & (lookup.ready | ~needs_lookup)),
+            # Pages that are not compressed are read by the sector.
+            first.eq(
+                Mux(
+                    mapping.compressed, 0, read.access.address[SECTOR_OFFSET_BITS:ENTRY_OFFSET_BITS]
+                )
+            ),
+            kept_read.read.eq(read),
+            kept_read.read.mapping.device_address.eq(
+                mapping.device_address + (first << SECTOR_OFFSET_BITS)
+            ),
+            kept_read.looked_up.eq(needs_lookup),
         ]
+        with m.If(ok):
+            m.d.comb += kept_read.sectors.eq(
+                Mux(
+                    mapping.compressed,
+                    slot_sectors(mapping.target),
+                    last[SECTOR_OFFSET_BITS:] - first + 1,
+                )
+            )
 
     def _request_device(
         self,
@@ -162,47 +211,34 @@ class ReadIssue(wiring.Component):
         """
         m.submodules.device_splitter = splitter = RunSplitter(DEVICE_ADDRESS_BITS)
         wiring.connect(m, splitter.o, wiring.flipped(self.device_request))
-        read = lookups.o.payload
+        waiting = lookups.o.payload
+        read = waiting.read
         mapping = read.mapping
-        access = read.access
-        ok = Signal()
-        looked_up = Signal()
+        looked_up = waiting.looked_up
         result_valid = Signal()
         slot_stalled = Signal()
         decided = Signal()
         result_ok = Signal()
-        first = Signal(range(ENTRY_SECTORS))
         count = Signal(range(ENTRY_SECTORS + 1))
         fire = Signal()
         number = size_class(self.config, results.o.payload.metadata, mapping)
         needed, _ = split_sectors(m, mapping.target, number, name="issued")
-        last = last_byte(m, access)
         m.d.comb += [
-            ok.eq(read.status == AccessStatus.OK),
-            looked_up.eq(mapping.compressed & ok),
             result_valid.eq(results.o.valid & (results_pending == 0) & ~slot_stalled),
             decided.eq(~looked_up | (hints.o.valid & (result_valid | hints.o.payload))),
             result_ok.eq(results.o.payload.error == MetadataError.NONE),
-            # Pages that are not compressed are read by the sector.
-            first.eq(
-                Mux(mapping.compressed, 0, access.address[SECTOR_OFFSET_BITS:ENTRY_OFFSET_BITS])
-            ),
         ]
         # A request for the whole slot that is stalled stays, though the result may come meanwhile.
         m.d.sync += slot_stalled.eq(
             splitter.i.valid & looked_up & ~result_valid & ~splitter.i.ready
         )
-        with m.If(~ok):
-            m.d.comb += count.eq(0)
-        with m.Elif(~mapping.compressed):
-            m.d.comb += count.eq(last[SECTOR_OFFSET_BITS:] - first + 1)
-        with m.Elif(~result_valid):
-            m.d.comb += count.eq(slot_sectors(mapping.target))
+        with m.If(~looked_up | ~result_valid):
+            m.d.comb += count.eq(waiting.sectors)
         with m.Elif(result_ok):
             m.d.comb += count.eq(needed)
         m.d.comb += [
             splitter.i.valid.eq(lookups.o.valid & decided & issued.i.ready),
-            splitter.i.payload.address.eq(mapping.device_address + (first << SECTOR_OFFSET_BITS)),
+            splitter.i.payload.address.eq(mapping.device_address),
             splitter.i.payload.sectors.eq(count),
             fire.eq(splitter.i.valid & splitter.i.ready),
             lookups.o.ready.eq(fire),

@@ -169,6 +169,9 @@ class SpillQueues(wiring.Component):
         keep = Signal(ExpectedEntry(self.config))
         entry = self.i.payload
         queue = Signal(range(self.queues + 1))
+        # The same as flags, as it decides about all the rest of the cycle.
+        is_queue = Signal(self.queues + 1)
+        is_full = Signal()
         moved = Signal(range(ENTRY_SECTORS + 1))
         aside = Signal()
         moves = Signal()
@@ -176,18 +179,21 @@ class SpillQueues(wiring.Component):
         last = Signal()
         m.d.comb += [
             queue.eq(self._queue_of(entry)),
+            is_queue.eq(
+                Cat(
+                    *(
+                        ~entry.fetch & ((entry.access.id & (self.queues - 1)) == k)
+                        for k in range(self.queues)
+                    ),
+                    entry.fetch,
+                )
+            ),
+            is_full.eq((order.full & is_queue).any()),
             # The queue may become empty while the sectors are moved.
-            aside.eq((entry.buddy != 0) | order.occupied.bit_select(queue, 1) | (moved != 0)),
-            moves.eq(
-                self.i.valid & aside & ~order.full.bit_select(queue, 1) & (moved != entry.fetched)
-            ),
+            aside.eq((entry.buddy != 0) | (order.occupied & is_queue).any() | (moved != 0)),
+            moves.eq(self.i.valid & aside & ~is_full & (moved != entry.fetched)),
             fire.eq(moves & self.device.valid & ~buddy_fire),
-            last.eq(
-                self.i.valid
-                & aside
-                & ~order.full.bit_select(queue, 1)
-                & (moved + fire == entry.fetched)
-            ),
+            last.eq(self.i.valid & aside & ~is_full & (moved + fire == entry.fetched)),
             order.enter.eq(last),
             order.enter_queue.eq(queue),
             order.enter_waits.eq(entry.buddy != 0),

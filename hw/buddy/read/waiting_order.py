@@ -1,6 +1,6 @@
 """The order of reads that wait: queues of places, without what is kept in them."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -67,10 +67,13 @@ class WaitingOrder(wiring.Component):
         for k in range(self.queues):
             entries = Signal(range(self.places + 1), name=f"entries_{k}")
             arrived = Signal(range(self.places + 1), name=f"arrived_{k}")
+            occupied = Signal(name=f"occupied_{k}")
+            has_arrived = Signal(name=f"has_arrived_{k}")
             first = Signal(range(self.places), name=f"first_{k}")
             end = Signal(range(self.places), name=f"end_{k}")
             waits = Signal(self.places, name=f"waits_{k}")
             first_waits = Signal(name=f"first_waits_{k}")
+            following = Signal(range(self.places), name=f"following_{k}")
             enters = Signal(name=f"enters_{k}")
             arrives = Signal(name=f"arrives_{k}")
             leaves = Signal(name=f"leaves_{k}")
@@ -78,17 +81,44 @@ class WaitingOrder(wiring.Component):
                 enters.eq(self.enter & (self.enter_queue == k)),
                 arrives.eq(self.arrive & (self.arrive_queue == k)),
                 leaves.eq(self.leave & (self.leave_queue == k)),
-                first_waits.eq(waits.bit_select(first, 1)),
+                following.eq(first + 1),
                 self.first_place[k].eq(first),
-                self.occupied[k].eq(entries != 0),
+                self.occupied[k].eq(occupied),
                 self.full[k].eq(entries == self.places),
-                self.ready[k].eq((entries != 0) & (~first_waits | (arrived != 0))),
+                self.ready[k].eq(occupied & (~first_waits | has_arrived)),
             ]
+            # What leaves is known last.
+            with m.If(leaves):
+                m.d.sync += [
+                    entries.eq(Mux(enters, entries, entries - 1)),
+                    occupied.eq(enters | (entries > 1)),
+                    first.eq(following),
+                ]
+            with m.Else():
+                m.d.sync += [
+                    entries.eq(Mux(enters, entries + 1, entries)),
+                    occupied.eq(enters | occupied),
+                ]
+            with m.If(leaves & first_waits):
+                m.d.sync += [
+                    arrived.eq(Mux(arrives, arrived, arrived - 1)),
+                    has_arrived.eq(arrives | (arrived > 1)),
+                ]
+            with m.Else():
+                m.d.sync += [
+                    arrived.eq(Mux(arrives, arrived + 1, arrived)),
+                    has_arrived.eq(arrives | has_arrived),
+                ]
             m.d.sync += [
-                entries.eq(entries + enters - leaves),
-                arrived.eq(arrived + arrives - (leaves & first_waits)),
-                first.eq(first + leaves),
                 end.eq(end + enters),
+                # Of the entry that is first next: the one that enters, if no other is left.
+                first_waits.eq(
+                    Mux(
+                        leaves,
+                        Mux(entries == 1, self.enter_waits, waits.bit_select(following, 1)),
+                        Mux(entries == 0, self.enter_waits, waits.bit_select(first, 1)),
+                    )
+                ),
             ]
             with m.If(enters):
                 m.d.sync += waits.bit_select(end, 1).eq(self.enter_waits)

@@ -22,7 +22,7 @@ from cdma.hw.buddy.write.write_back import WriteBack
 from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.fifo import Fifo
-from cdma.hw.lib.pipeline import SkidBuffer
+from cdma.hw.lib.pipeline import PingPongBuffer, SkidBuffer
 
 DATA_ENTRIES = 8
 """Entries of data buffered in front of the encoder."""
@@ -101,8 +101,9 @@ class WritePath(wiring.Component):
         wiring.connect(m, fetched.o, encoder.fetched)
         wiring.connect(m, encoder.o, write_back.i)
         wiring.connect(m, write_back.o, wiring.flipped(self.o))
-        # Cuts the path from whether a read looks up, which comes late, to what is compressed.
-        m.submodules.lookups = lookups = SkidBuffer(MetadataLookup())
+        # Cuts the path from whether the cache takes a lookup, which comes late, to what is
+        # compressed.
+        m.submodules.lookups = lookups = PingPongBuffer(MetadataLookup())
         wiring.connect(m, write_back.lookup, lookups.i)
         wiring.connect(m, lookups.o, wiring.flipped(self.lookup))
         wiring.connect(m, wiring.flipped(self.result), write_back.result)

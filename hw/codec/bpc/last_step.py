@@ -62,6 +62,8 @@ class LastStep(wiring.Component):
     -------
     i : `In(stream.Signature(PartlyRead(8)))`
     o : `Out(stream.Signature(DecodedPlanes()))`
+    empty : `Out(1)`
+        There is no entry.
     """
 
     def __init__(self) -> None:
@@ -69,6 +71,7 @@ class LastStep(wiring.Component):
             {
                 "i": In(stream.Signature(PartlyRead(STEPS - 1))),
                 "o": Out(stream.Signature(DecodedPlanes())),
+                "empty": Out(1),
             }
         )
 
@@ -156,6 +159,7 @@ class LastStep(wiring.Component):
             control.i_valid.eq(self.i.valid),
             self.i.ready.eq(control.i_ready),
             self.o.valid.eq(control.o_valid),
+            self.empty.eq(~control.o_valid),
             control.o_ready.eq(self.o.ready),
         ]
         with m.If(control.load):

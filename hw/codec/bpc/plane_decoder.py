@@ -1,20 +1,21 @@
 """Decoding of BPC codes into bases and planes, four planes per cycle."""
 
-from amaranth.hdl import Cat, Module
+from itertools import pairwise
+
+from amaranth.hdl import Assert, C, Cat, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.codec.bpc.code_readers import BASE_CODE_BITS, BaseCodeReader
 from cdma.hw.codec.bpc.last_step import DecodedPlanes, LastStep
 from cdma.hw.codec.bpc.plane_steps import PlaneSteps
 from cdma.hw.codec.bpc.step_reader import STEPS
-from cdma.hw.codec.entry.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import CODE_BYTES
 from cdma.hw.config import EntryConfig
 
 
 class SizedCode(data.StructLayout):
-    """A code and what there is of it.
+    """A code and what there is of it, as much of it as is ever kept.
 
     Members
     -------
@@ -25,7 +26,7 @@ class SizedCode(data.StructLayout):
     """
 
     def __init__(self) -> None:
-        super().__init__({"data": ENTRY_BITS, "size": range(ENTRY_BYTES + 1)})
+        super().__init__({"data": 8 * CODE_BYTES, "size": range(CODE_BYTES + 1)})
 
 
 class BpcPlaneDecoder(wiring.Component):
@@ -68,34 +69,46 @@ class BpcPlaneDecoder(wiring.Component):
 
         # The first byte, and of each byte the first bit, are now the highest. The planes' codes are
         # behind the base's, at one of five places.
-        bits = Cat(code.data.word_select(k, 8) for k in reversed(range(ENTRY_BYTES)))
+        bits = Cat(code.data.word_select(k, 8) for k in reversed(range(CODE_BYTES)))
         m.submodules.base_code = base_code = BaseCodeReader()
-        m.d.comb += base_code.code.eq(bits[ENTRY_BITS - BASE_CODE_BITS :])
+        m.d.comb += base_code.code.eq(bits[len(bits) - BASE_CODE_BITS :])
 
-        reading: stream.Interface | None = None
+        stages: list[PlaneSteps | LastStep] = []
         for group, first in enumerate(range(0, STEPS - 1, sectors)):
-            steps = PlaneSteps(first, first + sectors)
-            m.submodules[f"steps_{group}"] = steps
-            if reading is None:
-                entering = steps.i.payload
-                m.d.comb += [
-                    steps.i.valid.eq(self.i.valid),
-                    self.i.ready.eq(steps.i.ready),
-                    entering.rest.eq(bits),
-                    entering.position.eq(base_code.length),
-                    entering.not_high.eq(1),
-                    entering.place_again.eq(base_code.length),
-                    entering.not_high_again.eq(1),
-                    entering.size.eq(code.size),
-                    entering.failed.eq(base_code.bad | entering.truncated),
-                    entering.truncated.eq(base_code.length > limit),
-                    entering.base.eq(base_code.base),
-                ]
-            else:
-                wiring.connect(m, reading, steps.i)
-            reading = steps.o
-        assert reading is not None
+            m.submodules[f"steps_{group}"] = steps = PlaneSteps(first, first + sectors)
+            stages.append(steps)
         m.submodules.last = last = LastStep()
-        wiring.connect(m, reading, last.i)
+        stages.append(last)
         wiring.connect(m, last.o, wiring.flipped(self.o))
+
+        entering = stages[0].i.payload
+        m.d.comb += [
+            stages[0].i.valid.eq(self.i.valid),
+            self.i.ready.eq(stages[0].i.ready),
+            entering.rest.eq(bits),
+            entering.position.eq(base_code.length),
+            entering.not_high.eq(1),
+            entering.place_again.eq(base_code.length),
+            entering.not_high_again.eq(1),
+            entering.size.eq(code.size),
+            entering.failed.eq(base_code.bad | entering.truncated),
+            entering.truncated.eq(base_code.length > limit),
+            entering.base.eq(base_code.base),
+        ]
+
+        # All stages are told at once that the last one's output is taken; from each to the one in
+        # front of it, it would go through all of them. A stage takes what comes if it is empty, or
+        # full and the one behind it takes that: of those behind, the registers tell if one is
+        # empty that only full ones are in front of, or if all are full.
+        takes: Value = C(0)
+        all_full: Value = C(1)
+        for stage, behind in reversed(list(pairwise(stages))):
+            takes = behind.empty | behind.o.valid & takes
+            all_full = behind.o.valid & all_full
+            m.d.comb += [
+                stage.o.ready.eq(takes | all_full & self.o.ready),
+                behind.i.valid.eq(stage.o.valid),
+                behind.i.payload.eq(stage.o.payload),
+            ]
+            m.d.sync += Assert(stage.o.ready == behind.i.ready)
         return m

@@ -6,12 +6,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS, PlaneCodeKind, or_of
 from cdma.hw.codec.bpc.plane_builder import PlaneBuilder
 from cdma.hw.codec.bpc.step_reader import BLOCK_BITS, STEP_CODES, VIEW_BITS, StepReader
-from cdma.hw.codec.entry.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import CODE_BYTES, ENTRY_BITS
 
 FILL_BITS = 7
 """At most, behind a code and in its last byte."""
@@ -61,7 +60,7 @@ class PartlyRead(data.StructLayout):
 def rest_bits(steps: int) -> int:
     """Bits of the rest after some steps: all before the next code are those of its block."""
     codes = PLANES - steps * STEP_CODES
-    return min(ENTRY_BITS, BLOCK_BITS - 1 + codes * PLANE_CODE_BITS + FILL_BITS)
+    return min(8 * CODE_BYTES, BLOCK_BITS - 1 + codes * PLANE_CODE_BITS + FILL_BITS)
 
 
 def _members(rest: int, steps: int) -> dict[str, Any]:
@@ -71,7 +70,7 @@ def _members(rest: int, steps: int) -> dict[str, Any]:
         "not_high": 1,
         "place_again": range(BLOCK_BITS),
         "not_high_again": 1,
-        "size": range(ENTRY_BYTES + 1),
+        "size": range(CODE_BYTES + 1),
         "failed": 1,
         "truncated": 1,
         "base": 32,
@@ -106,6 +105,8 @@ class PlaneSteps(wiring.Component):
     -------
     i : `In(stream.Signature(PartlyRead(first)))`
     o : `Out(stream.Signature(PartlyRead(last)))`
+    empty : `Out(1)`
+        There is no entry.
     """
 
     def __init__(self, first: int, last: int) -> None:
@@ -115,6 +116,7 @@ class PlaneSteps(wiring.Component):
             {
                 "i": In(stream.Signature(PartlyRead(first))),
                 "o": Out(stream.Signature(PartlyRead(last))),
+                "empty": Out(1),
             }
         )
 
@@ -125,15 +127,14 @@ class PlaneSteps(wiring.Component):
 
         # How many of the steps are done: none if there is no entry.
         done = Signal(range(steps + 1))
-        empty = Signal()
         full = Signal()
         loads = Signal()
         takes = Signal()
         m.d.comb += [
-            empty.eq(done == 0),
+            self.empty.eq(done == 0),
             full.eq(done == steps),
-            loads.eq(empty | full),
-            self.i.ready.eq(empty | self.o.ready & full),
+            loads.eq(self.empty | full),
+            self.i.ready.eq(self.empty | self.o.ready & full),
             self.o.valid.eq(full),
             takes.eq(self.i.ready & self.i.valid),
         ]
@@ -209,7 +210,7 @@ class PlaneSteps(wiring.Component):
                     ]
 
         works = Signal()
-        m.d.comb += works.eq(takes | ~loads)
+        m.d.comb += [works.eq(takes | ~loads), reader.works.eq(works)]
         with m.If(works):
             m.d.sync += [done.eq(step + 1), held.eq(next_state)]
         with m.Elif(self.i.ready):
@@ -231,7 +232,7 @@ class PlaneSteps(wiring.Component):
             works.replicate(needed) & state.rest[unneeded:]
             | (~works).replicate(needed) & held.rest[unneeded:]
         )
-        m.d.sync += held.rest[unneeded:].eq(Mux(works & reader.moves, moved, still))
+        m.d.sync += held.rest[unneeded:].eq(Mux(reader.moves, moved, still))
         m.d.comb += _taken_over(self.o.payload, held)
         return m
 

@@ -46,6 +46,8 @@ class StepReader(wiring.Component):
         The same from other registers.
     run_left : `In(range(33))`
         Planes, from the first on, that the last run still has: they have no codes.
+    works : `In(1)`
+        The step is done in this cycle.
     codes : `Out(4 * 32)`
         The bits from the start of each code, the first code lowest; of each the first bit is the
         highest.
@@ -55,7 +57,7 @@ class StepReader(wiring.Component):
     next_place : `Out(range(128))`
         Where in its block the next step's first code starts.
     moves : `Out(1)`
-        That is in the next block.
+        That is in the next block, and the step is done.
     """
 
     def __init__(self) -> None:
@@ -67,6 +69,7 @@ class StepReader(wiring.Component):
                 "place_again": In(range(BLOCK_BITS)),
                 "not_high_again": In(1),
                 "run_left": In(range(PLANES)),
+                "works": In(1),
                 "codes": Out(STEP_CODES * PLANE_CODE_BITS),
                 "in_run": Out(STEP_CODES),
                 "next_place": Out(range(BLOCK_BITS)),
@@ -192,8 +195,9 @@ class StepReader(wiring.Component):
         return Cat(low_sum, Mux(carry, further, still))
 
     def _is_beyond(self, length: int) -> Value:
-        """Tell if so many bits from the first code on, the next block has started."""
-        return self.place >= BLOCK_BITS - length
+        """Tell if so many bits from the first code on, the next block has started, in a step that
+        is done."""
+        return self.works & (self.place >= BLOCK_BITS - length)
 
 
 def aligned(m: Module, view: Value, place: Value, width: int) -> Value:

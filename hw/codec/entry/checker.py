@@ -13,13 +13,11 @@ from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SIZES
 from cdma.golden.formats.bpc.bpc import encode_entries
 from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc.last_step import DecodedPlanes
-from cdma.hw.codec.entry.payloads import STATUS_BITS, KeptEntry
+from cdma.hw.codec.entry.payloads import CODE_BYTES, STATUS_BITS, KeptEntry
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.pipeline import PipelineControl
 
-CODE_BYTES = SIZES[AS_IT_IS - 1]
-"""The greatest size class of entries that are compressed."""
 _ZEROS_BITS = int(encode_entries(np.zeros(ENTRY_BYTES, np.uint8)).bits[0])
 """Length of the BPC code of an entry of zeros, and of no other."""
 

@@ -13,7 +13,13 @@ from cdma.hw.codec.bpc.plane_decoder import BpcPlaneDecoder
 from cdma.hw.codec.bpc.step_reader import STEPS
 from cdma.hw.codec.bpc.word_builder import BpcWordBuilder
 from cdma.hw.codec.entry.checker import EntryChecker, EntryNote, EntryPrechecker
-from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
+from cdma.hw.codec.entry.payloads import (
+    CODE_BYTES,
+    ENTRY_BITS,
+    EntrySector,
+    KeptEntry,
+    RestoredSector,
+)
 from cdma.hw.codec.entry.sectors import PlainSectors
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.fifo import Fifo
@@ -87,7 +93,7 @@ class EntryDecompressor(wiring.Component):
             plane_decoder.i.valid.eq(coded.valid),
             coded.ready.eq(plane_decoder.i.ready),
             code.data.eq(C(int.from_bytes(_ZEROS.data[0].tobytes(), "little"), ENTRY_BITS)),
-            code.size.eq(ENTRY_BYTES),
+            code.size.eq(CODE_BYTES),
         ]
         with m.Switch(kept.metadata):
             for number in range(1, AS_IT_IS):

@@ -2,7 +2,7 @@
 
 from amaranth.lib import data
 
-from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS
+from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, METADATA_BITS, SIZES
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.config import EntryConfig
@@ -11,6 +11,9 @@ EntryParameters = Parameters
 """Parameters of the entries of a page, in modes that have some: XC's."""
 
 ENTRY_BITS = 8 * ENTRY_BYTES
+CODE_BYTES = SIZES[AS_IT_IS - 1]
+"""The greatest size class of entries that are compressed, so bytes of a code at most: an entry
+whose code is longer is kept as it is."""
 STATUS_BITS = 4
 """Bits of a number of `cdma.golden.formats.stream.StreamStatus`."""
 

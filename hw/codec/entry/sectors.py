@@ -55,7 +55,7 @@ class LineCutter(wiring.Component):
         left = Signal(range(elements + 1), reset_less=True)
         final = Signal()
         m.d.comb += [
-            final.eq(left <= lanes),
+            final.eq(1 if zvc.sectors == 1 else left <= lanes),
             self.o.valid.eq(busy),
             self.i.ready.eq(~busy | (self.o.ready & final)),
         ]
@@ -72,12 +72,13 @@ class LineCutter(wiring.Component):
         with m.Elif(self.o.ready):
             m.d.sync += [first.eq(0), rest.eq(rest >> sector_bits), left.eq(left - lanes)]
 
+        # If a line is a beat, that is its first one and its last one.
         beat = self.o.payload
         m.d.comb += [
-            beat.mask.eq(Mux(first, mask, 0)),
+            beat.mask.eq(mask if zvc.sectors == 1 else Mux(first, mask, 0)),
             beat.elements.eq(rest[:sector_bits]),
-            beat.count.eq(Mux(final, left, lanes)),
-            beat.sol.eq(first),
+            beat.count.eq(left if zvc.sectors == 1 else Mux(final, left, lanes)),
+            beat.sol.eq(1 if zvc.sectors == 1 else first),
             beat.eol.eq(final),
         ]
         return m

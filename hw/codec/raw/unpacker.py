@@ -1,6 +1,6 @@
 """Plain streams to lines."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -51,47 +51,63 @@ class RawUnpacker(wiring.Component):
         m = Module()
         config = self.config
         width = config.sector_bytes
+        width_bits = (width - 1).bit_length()
         element_bytes = config.element_bytes
         beat = self.i.payload
 
         m.submodules.packet = packet = PacketStates()
-        left = Signal(LENGTH_BITS)
-        # What is left is the last beat. `left` would be looked at as a whole for that.
-        is_last = Signal()
+        # Beats behind this one, whether they are more than so many, and the bytes of the last one.
+        behind = Signal(LENGTH_BITS - width_bits)
+        more_than = Signal(config.sectors)
+        last_size = Signal(range(width + 1))
         sector = Signal(range(config.sectors))
         lines_done = Signal()
         framing_error = Signal()
         trailing = Signal()
         size = Signal(OFFSET_BITS)
 
+        # What is due of this beat, and whether it is not all there.
         due = Signal(range(width + 1))
-        there = Signal(range(width + 1))
         short = Signal()
-        whole = Signal(range(width + 1))
-        line_size = Signal(range(config.line_bytes + 1))
+        is_last = Signal()
         m.d.comb += [
-            due.eq(Mux(is_last, left, width)),
-            there.eq(Mux(packet.closed, 0, Mux(beat.size > due, due, beat.size))),
-            short.eq(there < due),
-            # Of a packet that ends inside an element, this does not count.
-            whole.eq(Mux(short, there // element_bytes * element_bytes, there)),
-            line_size.eq(Mux(left > config.line_bytes, config.line_bytes, left)),
+            is_last.eq(~more_than[0]),
+            short.eq(packet.closed | (beat.size < due)),
+        ]
+        # Of a packet that ends inside an element, that one does not count.
+        keeps = [
+            ~short | (~packet.closed & (beat.size >= (i + 1) * element_bytes))
+            for i in range(config.lanes)
         ]
         out = self.o.payload
         m.d.comb += [
             self.o.valid.eq(packet.active & ~lines_done & (packet.closed | self.i.valid)),
-            out.count.eq((whole + element_bytes - 1) // element_bytes),
+            out.count.eq(
+                Mux(
+                    short,
+                    Mux(packet.closed, 0, beat.size // element_bytes),
+                    (due + element_bytes - 1) // element_bytes,
+                )
+            ),
             out.sol.eq(sector == 0),
             out.eol.eq(short | is_last | (sector == config.sectors - 1)),
             out.last.eq(short | is_last),
             out.truncation.eq(Mux(short, Truncation.PAYLOAD, Truncation.NONE)),
             out.elements.as_value().eq(
-                Cat(Mux(j < whole, beat.data.word_select(j, 8), 0) for j in range(width))
+                Cat(
+                    Mux(keeps[j // element_bytes] & (j < due), beat.data.word_select(j, 8), 0)
+                    for j in range(width)
+                )
             ),
         ]
         with m.If(out.sol):
+            in_last = Cat(i * element_bytes < last_size for i in range(config.lanes))
+            begun = [C(1, 1), *more_than][: config.sectors]
             m.d.comb += out.mask.eq(
-                Cat(i * element_bytes < line_size for i in range(config.elements))
+                Cat(
+                    more.replicate(config.lanes) | (in_last & begins.replicate(config.lanes))
+                    for begins, more in zip(begun, more_than, strict=True)
+                )
             )
 
         steps = Signal()
@@ -103,11 +119,13 @@ class RawUnpacker(wiring.Component):
             self.i.ready.eq(packet.active & ~packet.ended & (drops | self.o.ready)),
             beat_fire.eq(self.i.valid & self.i.ready),
         ]
+        nbytes = self.command.payload
+        next_more = Cat(more_than[1:], behind > config.sectors)
         with m.If(steps):
             m.d.sync += [
-                # Behind the last beat, nothing follows from it.
-                left.eq(left - width),
-                is_last.eq(left <= 2 * width),
+                behind.eq(behind - 1),
+                more_than.eq(next_more),
+                due.eq(Mux(next_more[0], width, last_size)),
                 sector.eq(Mux(out.eol, 0, sector + 1)),
                 lines_done.eq(out.last),
             ]
@@ -115,7 +133,7 @@ class RawUnpacker(wiring.Component):
             m.d.sync += [
                 size.eq(size + beat.size),
                 framing_error.eq(beat.framing_error),
-                trailing.eq(trailing | (beat.size > due)),
+                trailing.eq(trailing | Mux(lines_done, beat.size != 0, beat.size > due)),
             ]
 
         tail = self.tail.payload
@@ -134,7 +152,14 @@ class RawUnpacker(wiring.Component):
             self.command.ready.eq(packet.command_ready),
         ]
         with m.If(self.command.ready):
-            m.d.sync += [left.eq(self.command.payload), is_last.eq(self.command.payload <= width)]
+            # The command has at least a byte.
+            over = nbytes[:width_bits]
+            m.d.sync += [
+                behind.eq((nbytes - 1) >> width_bits),
+                more_than.eq(Cat(nbytes > (s + 1) * width for s in range(config.sectors))),
+                last_size.eq(Cat(over, over == 0)),
+                due.eq(Mux(nbytes > width, width, nbytes)),
+            ]
         with m.If(done):
             m.d.sync += [
                 register.eq(0) for register in (sector, lines_done, framing_error, trailing, size)

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.interface import LineCodec
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
-from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.count import count_ones_of_word
 from cdma.hw.lib.lanes import selected
 
 
@@ -34,7 +34,7 @@ def counted(beat: Value, config: CodecConfig) -> Value:
     """The elements of a beat with the counts of their ones, as `CountedElements`."""
     element_bits = 8 * config.element_bytes
     elements = [beat.word_select(i, element_bits) for i in range(config.lanes)]
-    return Cat(Cat(element, count_ones(element)) for element in elements)
+    return Cat(Cat(element, count_ones_of_word(element)) for element in elements)
 
 
 class ElementSlots(wiring.Component):
@@ -56,6 +56,9 @@ class ElementSlots(wiring.Component):
         That of the lines.
     chunk_beats
         Line beats, each with a head, that are shown: 1 or 2.
+    shows_lengths
+        Show what each of the words announces, and not only the first one. Without that, there are
+        no pairs: `reads_both` is never set.
 
     Attributes
     ----------
@@ -81,7 +84,8 @@ class ElementSlots(wiring.Component):
         Forget all elements.
     words : `Out(data.ArrayLayout(...))`
         The next `chunk_beats` × (`lanes` + `head_elements`) elements, each with what it announces
-        above it (`announced_by`); what is not held is anything.
+        above it (`announced_by`); what is not held is anything. With one beat shown, a number of
+        `lanes` or more is any of those.
     announced : `Out(range(config.elements + 1))`
         What the first of them announces, by a way that is shorter. What a head announces of which
         elements are not held is what it might with some others there.
@@ -91,9 +95,18 @@ class ElementSlots(wiring.Component):
         A slot is free.
     """
 
-    def __init__(self, config: CodecConfig, codec: LineCodec, *, chunk_beats: int = 1) -> None:
+    def __init__(
+        self,
+        config: CodecConfig,
+        codec: LineCodec,
+        *,
+        chunk_beats: int = 1,
+        shows_lengths: bool = True,
+    ) -> None:
         self.config = config
         self.codec = codec
+        self.chunk_beats = chunk_beats
+        self.shows_lengths = shows_lengths
         self.head_elements = codec.head_bytes(config) // config.element_bytes
         self.length_elements = codec.length_bytes(config) // config.element_bytes
         # One for what is being read, up to two for what a head and a full line beat span beyond it,
@@ -101,7 +114,8 @@ class ElementSlots(wiring.Component):
         self.slots = 3 if self.head_elements <= 1 else 4
         self.shown = shown = chunk_beats * (config.lanes + self.head_elements)
         self.length_bits = config.elements.bit_length() if self.length_elements else 0
-        word_bits = 8 * config.element_bytes + self.length_bits
+        clipped = len(self.clipped(C(0, self.length_bits)))
+        word_bits = 8 * config.element_bytes + (clipped if shows_lengths else 0)
         super().__init__(
             {
                 "stores": In(1),
@@ -126,6 +140,13 @@ class ElementSlots(wiring.Component):
             return self.codec.payload_elements([], self.config)
         return word[8 * self.config.element_bytes :]
 
+    def clipped(self, length: Value) -> Value:
+        """A length as it is shown: what looks for pairs need not tell those beyond a beat apart."""
+        beat_bits = (self.config.lanes - 1).bit_length()
+        if self.chunk_beats == 2 or len(length) <= beat_bits:
+            return length
+        return Cat(length[:beat_bits], length[beat_bits:].any())
+
     # Four lanes, three slots, where the oldest elements are in slot 1:
     #
     #     slot_0   e  f  g  h        store_is  0 0 1     the next beat goes to slot 2
@@ -148,7 +169,23 @@ class ElementSlots(wiring.Component):
         lane_is = Signal(lanes, init=1)
         first_is = Signal(slots, init=1)
         store_is = Signal(slots, init=1)
-        self._show(m, held, lengths, start, lane_is, first_is)
+        # Both once more, inverted, as synthesis would make one register of two that hold the same.
+        # What is shown has these, so that the others, by which lengths are found, drive less.
+        shows_start = Signal.like(start, init=lanes - 1)
+        shows_first = Signal(slots, init=(1 << slots) - 2)
+        if self.shows_lengths:
+            shown = [
+                Cat(element, length)
+                for element, length in zip(
+                    self._show(m, held, ~shows_start, ~shows_first, name="view"),
+                    self._show(m, self._clip(m, lengths), start, first_is, name="length_view"),
+                    strict=True,
+                )
+            ]
+        else:
+            shown = self._show(m, held, start, first_is, name="view")
+        m.d.comb += self.words.as_value().eq(Cat(shown))
+        self._announce(m, lengths, lane_is, first_is)
 
         arriving = Cat(self.beat[i][:element_bits] for i in range(lanes))
         for s, slot in enumerate(held):
@@ -177,25 +214,40 @@ class ElementSlots(wiring.Component):
                     with m.Case(freed):
                         m.d.comb += place.first_is.eq(first_is.rotate_left(freed % slots))
         alone, both = after
+        # Whether both are read is known last, if they can be: it chooses among sums.
+        reads_alone = Signal()
+        m.d.comb += reads_alone.eq(self.reads & ~self.reads_both)
+
+        def read(name: str, otherwise: Value) -> Value:
+            if not self.shows_lengths:
+                return Mux(self.reads, getattr(alone, name), otherwise)
+            early = Mux(reads_alone, getattr(alone, name), otherwise)
+            return Mux(self.reads & self.reads_both, getattr(both, name), early)
+
+        next_start = Signal.like(start)
+        next_first_is = Signal.like(first_is)
+        m.d.comb += [
+            next_start.eq(read("start", start)),
+            next_first_is.eq(read("first_is", first_is)),
+        ]
+        with m.If(self.clear):
+            m.d.comb += [next_start.eq(0), next_first_is.eq(1)]
+        m.d.sync += [
+            start.eq(next_start),
+            first_is.eq(next_first_is),
+            lane_is.eq(read("lane_is", lane_is)),
+            held_count.eq(read("held_count", held_count + self.stores)),
+            self.level.eq(read("level", self.level + stored)),
+        ]
+        if self.shows_lengths:
+            m.d.sync += [shows_start.eq(~next_start), shows_first.eq(~next_first_is)]
         with m.If(self.reads):
-            m.d.sync += [
-                start.eq(Mux(self.reads_both, both.start, alone.start)),
-                lane_is.eq(Mux(self.reads_both, both.lane_is, alone.lane_is)),
-                first_is.eq(Mux(self.reads_both, both.first_is, alone.first_is)),
-                held_count.eq(Mux(self.reads_both, both.held_count, alone.held_count)),
-                self.level.eq(Mux(self.reads_both, both.level, alone.level)),
-                Assert(Mux(self.reads_both, both.freed, alone.freed) <= held_count),
-            ]
-        with m.Else():
-            m.d.sync += [
-                held_count.eq(held_count + self.stores),
-                self.level.eq(self.level + stored),
-            ]
+            m.d.sync += Assert(Mux(self.reads_both, both.freed, alone.freed) <= held_count)
         with m.If(self.drop):
             m.d.sync += self.level.eq(0)
         with m.If(self.clear):
-            m.d.sync += [register.eq(0) for register in (held_count, start, self.level)]
-            m.d.sync += [register.eq(1) for register in (lane_is, first_is, store_is)]
+            m.d.sync += [register.eq(0) for register in (held_count, self.level)]
+            m.d.sync += [register.eq(1) for register in (lane_is, store_is)]
         m.d.comb += self.free.eq(held_count != slots)
         m.d.sync += Assert(held_count <= slots)
         return m
@@ -230,55 +282,56 @@ class ElementSlots(wiring.Component):
                 with m.If(self.stores & store_is[(s - beats_on) % slots]):
                     m.d.sync += slot[lane * bits : (lane + 1) * bits].eq(found)
 
+    def _clip(self, m: Module, lengths: Sequence[Value]) -> list[Value]:
+        """The lengths of all slots as they are shown."""
+        bits, lanes = self.length_bits, self.config.lanes
+        clipped: list[Value] = []
+        for s, slot in enumerate(lengths):
+            each = [self.clipped(slot[i * bits : (i + 1) * bits]) for i in range(lanes)]
+            shown = Signal(len(Cat(each)), name=f"clipped_{s}")
+            m.d.comb += shown.eq(Cat(each))
+            clipped.append(shown)
+        return clipped
+
     def _show(
-        self,
-        m: Module,
-        held: Sequence[Value],
-        lengths: Sequence[Value],
-        start: Value,
-        lane_is: Value,
-        first_is: Value,
-    ) -> None:
-        """Show what stands from `start` in the first slot on."""
+        self, m: Module, held: Sequence[Value], start: Value, first_is: Value, *, name: str
+    ) -> list[Value]:
+        """Show what stands from `start` in the first slot on, a part of each word."""
         lanes, slots, shown = self.config.lanes, self.slots, self.shown
-        element_bits = 8 * self.config.element_bytes
-        length_bits = self.length_bits
-        word_bits = element_bits + length_bits
-
-        def words_from(first: int) -> list[Value]:
-            """All words, as they follow each other if this is the first slot."""
-            turn = [(first + s) % slots for s in range(slots)]
-            return [
-                Cat(
-                    held[s].word_select(i, element_bits),
-                    lengths[s][i * length_bits : (i + 1) * length_bits],
-                )
-                for s in turn
-                for i in range(lanes)
-            ]
-
-        turned = [words_from(s) for s in range(slots)]
+        bits = len(held[0]) // lanes
+        parts = [[slot[i * bits : (i + 1) * bits] for i in range(lanes)] for slot in held]
         view: list[Value] = []
         for position in range(min(lanes + shown - 1, slots * lanes)):
-            word = Signal(word_bits, name=f"in_order_{position}")
-            m.d.comb += word.eq(selected(first_is, [words[position] for words in turned]))
-            view.append(word)
-        view += [C(0, word_bits)] * (lanes + shown - 1 - len(view))
+            part = Signal(bits, name=f"{name}_in_order_{position}")
+            slot, lane = divmod(position, lanes)
+            # As they follow each other, by which slot is the first.
+            turned = [parts[(first + slot) % slots][lane] for first in range(slots)]
+            m.d.comb += part.eq(selected(first_is, turned))
+            view.append(part)
+        view += [C(0, bits)] * (lanes + shown - 1 - len(view))
         for k in reversed(range(len(start))):
             distance = 1 << k
             width = shown + distance - 1
-            picked = [Signal(word_bits, name=f"view_{distance}_{i}") for i in range(width)]
+            picked = [Signal(bits, name=f"{name}_{distance}_{i}") for i in range(width)]
             for i in range(width):
                 far = view[i + distance] if i + distance < len(view) else 0
                 m.d.comb += picked[i].eq(Mux(start[k], far, view[i]))
             view = list(picked)
-        m.d.comb += self.words.as_value().eq(Cat(view))
-        nearest = [[self.announced_by(word) for word in words[:lanes]] for words in turned]
-        if self.length_elements:
-            first = [selected(lane_is, announced) for announced in nearest]
-            m.d.comb += self.announced.eq(selected(first_is, first))
-        else:
-            m.d.comb += self.announced.eq(nearest[0][0])
+        return view
+
+    def _announce(
+        self, m: Module, lengths: Sequence[Value], lane_is: Value, first_is: Value
+    ) -> None:
+        """Tell what the first element announces, by a way that is shorter."""
+        if not self.length_elements:
+            m.d.comb += self.announced.eq(self.codec.payload_elements([], self.config))
+            return
+        bits, lanes = self.length_bits, self.config.lanes
+        by_slot = [
+            selected(lane_is, [slot[i * bits : (i + 1) * bits] for i in range(lanes)])
+            for slot in lengths
+        ]
+        m.d.comb += self.announced.eq(selected(first_is, by_slot))
 
 
 class _Position:

@@ -1,5 +1,7 @@
 """Lines of any length, found in a dense stream of beats: the inverse of `pack`."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -11,6 +13,8 @@ from cdma.hw.codec.stream.packet import PacketStates
 from cdma.hw.codec.stream.slots import CountedBeat, ElementSlots, counted
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
+from cdma.hw.lib.countdown import LateCountdown
+from cdma.hw.lib.lanes import selected
 from cdma.hw.lib.pipeline import PipelineRegister
 
 
@@ -56,7 +60,7 @@ class _Packet:
     def __init__(self, command: Signal) -> None:
         self.states = PacketStates()
         self.empty = Signal(name="packet_empty")
-        self.lines_left = Signal.like(command, name="lines_left")
+        self.lines_left = LateCountdown(len(command))
         self.lines_done = Signal()
         self.framing_error = Signal()
         self.partial_element = Signal()
@@ -70,7 +74,8 @@ class _Line:
     `announced` of its elements are still to come: as many as its head says, `in_head`, or fewer if
     the line is `busy`. They stand behind `overhead` elements of head;
     `beat_elements` of them belong to this beat and are `there` if the packet does not end before.
-    `second_announced` are those of the line behind it, and `second_ends` if its first beat is all.
+    `second_announced` are those of the line behind it, `second_count` of them in its first beat,
+    and `second_ends` if that is all.
     """
 
     def __init__(self, config: CodecConfig, head_elements: int) -> None:
@@ -88,6 +93,7 @@ class _Line:
         self.ends_line = Signal()
         self.last = Signal()
         self.second_announced = Signal(range(config.elements + 1))
+        self.second_count = Signal(range(config.lanes + 1))
         self.second_ends = Signal()
 
 
@@ -137,6 +143,9 @@ class Unpacker(wiring.Component):
         `LinePair`.
     tail : `Out(stream.Signature(StreamTail()))`
         The end of each packet, after all of it was taken.
+    second : `Out(LineBeat(config))`
+        Only with two lines per cycle: `o.payload.second` before it is known whether there is one,
+        which takes longer. If `o.payload.paired` is not set, it is anything.
     """
 
     def __init__(
@@ -155,6 +164,7 @@ class Unpacker(wiring.Component):
         self.counts_apart = self.codec.length_bytes(config) > config.element_bytes
         self.line_beat_latency = 1 + self.counts_apart
         line_bits = (config.line_bytes - 1).bit_length()
+        second = {"second": Out(LineBeat(config))} if lines_per_cycle == 2 else {}
         super().__init__(
             {
                 "command": In(stream.Signature(LENGTH_BITS + 1 - line_bits)),
@@ -163,6 +173,7 @@ class Unpacker(wiring.Component):
                     stream.Signature(LineBeat(config) if lines_per_cycle == 1 else LinePair(config))
                 ),
                 "tail": Out(stream.Signature(StreamTail())),
+                **second,
             }
         )
 
@@ -177,15 +188,19 @@ class Unpacker(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.slots = slots = ElementSlots(
-            self.config, self.codec, chunk_beats=self.chunk_beats
+            self.config,
+            self.codec,
+            chunk_beats=self.chunk_beats,
+            shows_lengths=self.lines_per_cycle == 2,
         )
         packet = _Packet(self.command.payload)
         m.submodules.packet = packet.states
+        m.submodules.lines_left = packet.lines_left
         line = _Line(self.config, slots.head_elements)
 
         self._find_line(m, packet, line, slots)
         self._give_line(m, packet, line, slots)
-        lines_given: Value = C(1)
+        second_given: Value = C(0)
         paired: Value = C(0)
         both: Value = C(0)
         ends_packet: Value = line.last
@@ -193,7 +208,7 @@ class Unpacker(wiring.Component):
         payload_left: Value = line.announced - line.beat_elements
         if self.lines_per_cycle == 2:
             paired, both, second_last = self._second_line(m, packet, line, slots)
-            lines_given = Mux(paired, 1 + line.second_ends, 1)
+            second_given = paired & line.second_ends
             ends_packet = line.last | second_last
             if self.chunk_beats == 2:
                 goes_on = Mux(paired, ~line.second_ends, goes_on)
@@ -216,7 +231,10 @@ class Unpacker(wiring.Component):
                 packet.lines_done.eq(ends_packet),
             ]
             with m.If(line.ends_line & ~line.empty):
-                m.d.sync += packet.lines_left.eq(packet.lines_left - lines_given)
+                m.d.comb += [
+                    packet.lines_left.one.eq(~second_given),
+                    packet.lines_left.two.eq(second_given),
+                ]
         self._take_packet(m, packet, line, slots)
         return m
 
@@ -239,7 +257,7 @@ class Unpacker(wiring.Component):
             line.there.eq(Mux(line.short, line.held, line.beat_elements)),
             line.empty.eq(packet.empty),
             line.ends_line.eq(line.short | (line.announced <= lanes)),
-            line.last.eq(line.empty | line.short | (line.ends_line & (packet.lines_left == 1))),
+            line.last.eq(line.empty | line.short | (line.ends_line & packet.lines_left.is_one)),
         ]
 
     def _give_line(self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots) -> None:
@@ -295,81 +313,140 @@ class Unpacker(wiring.Component):
         """
         lanes, head_elements = self.config.lanes, slots.head_elements
         element_bits = 8 * self.config.element_bytes
-        words = [slots.words[i] for i in range(slots.shown)]
-        level = slots.level
         wide = self.chunk_beats == 2
-        most = lanes if wide else lanes - 1
         # A whole line is not busy.
         announced = line.announced if wide else line.in_head
         overhead = line.overhead if wide else head_elements
-        shown = lanes + head_elements if wide else lanes
-        behind = list(words[head_elements:])
+        words = [slots.words[i] for i in range(slots.shown)]
         if wide:
             # A line that is busy has had its head.
-            behind = [
-                Mux(line.busy, words[i], words[i + head_elements]) for i in range(shown + most)
+            words = [
+                *words[:head_elements],
+                *(
+                    Mux(line.busy, words[i], words[i + head_elements])
+                    for i in range(slots.shown - head_elements)
+                ),
             ]
+        # The first line's payload, and the second line behind it.
+        follows = words[head_elements:]
+        paired, second_there, both = self._find_second(
+            m, packet, line, slots, follows, announced, overhead
+        )
+
+        shown = lanes + head_elements if wide else lanes
+        most = lanes if wide else lanes - 1
+        behind: list[Value] = [word[:element_bits] for word in follows]
         for k in range(most.bit_length()):
             distance = 1 << k
             # What later stages can still reach.
             width = shown + (most & ~(2 * distance - 1)) if wide else lanes
-            nearer = [Signal(len(words[0]), name=f"behind_{distance}_{i}") for i in range(width)]
+            nearer = [Signal(element_bits, name=f"behind_{distance}_{i}") for i in range(width)]
             for i in range(width):
                 far = behind[i + distance] if i + distance < len(behind) else 0
                 m.d.comb += nearer[i].eq(Mux(announced[k], far, behind[i]))
             behind = list(nearer)
-        second_count = Signal(range(self.config.elements + 1))
-        both = Signal(range(2 * (self.config.elements + head_elements) + 1))
-        before = Signal.like(both)
-        limit = Signal.like(level)
-        rest = Signal.like(limit)
+
+        ahead = self.second
+        second = self.o.payload.second
+        second_last = Signal()
+        m.d.comb += [
+            self.o.payload.paired.eq(paired),
+            second_last.eq(packet.lines_left.is_two & line.second_ends),
+            ahead.sol.eq(1),
+            ahead.eol.eq(line.second_ends),
+            ahead.mask.eq(Cat(behind[:head_elements])),
+            ahead.count.eq(line.second_count),
+            ahead.last.eq(second_last),
+            second.sol.eq(1),
+            second.eol.eq(line.second_ends & (paired if wide else 1)),
+        ]
+        for i in range(shown - head_elements):
+            element = behind[head_elements + i]
+            m.d.comb += ahead.elements[i].eq(Mux(second_there[i], element, 0))
+        with m.If(paired):
+            m.d.comb += second.eq(ahead)
+        return paired, both, paired & second_last
+
+    # Lengths behind the first line's head, and what stands there, four lanes:
+    #
+    #     follows   a  b  h' c  .        the first line announces two elements, a and b
+    #     n         0  1  2  3           were it n, the second line's head would be `follows[n]`:
+    #                                    whether that fits is found for each n, and n chooses last
+
+    def _find_second(
+        self,
+        m: Module,
+        packet: _Packet,
+        line: _Line,
+        slots: ElementSlots,
+        follows: Sequence[Value],
+        announced: Value,
+        overhead: Value | int,
+    ) -> tuple[Signal, Signal, Signal]:
+        """Find whether a second line can leave, before it is known where it begins.
+
+        Returns whether the lines are paired, which lanes the second one has elements for, and those
+        of both lines with their heads. If they are not paired, the others are anything.
+        """
+        lanes, head_elements = self.config.lanes, slots.head_elements
+        level = slots.level
+        wide = self.chunk_beats == 2
+        shown = slots.shown
+        # With more elements of the first line, no second head would fit.
+        places = range(1 + (lanes if wide else lanes - head_elements))
+        is_place = Signal(len(places))
+        fits_there = Signal(len(places))
+        lengths: list[Value] = []
+        counts: list[Value] = []
+        present: list[Value] = []
+        reaches: list[Value] = []
+        for n in places:
+            length = Signal.like(line.second_announced, name=f"second_announced_{n}")
+            count = Signal.like(length, name=f"second_count_{n}")
+            # The second head stands before its payload, too.
+            before = Signal(range(1 + head_elements + n + head_elements), name=f"before_second_{n}")
+            reach = Signal(range(2 * (self.config.elements + head_elements) + 1), name=f"both_{n}")
+            rest = Signal.like(level, name=f"rest_{n}")
+            most = lanes if wide else lanes - head_elements - n
+            bits = most.bit_length()
+            m.d.comb += [
+                is_place[n].eq(announced == n),
+                length.eq(slots.announced_by(follows[n])),
+                count.eq(Mux(length > lanes, lanes, length) if wide else length),
+                before.eq(overhead + (n + head_elements)),
+                reach.eq(before + count[:bits]),
+                # More would not have a place in this cycle.
+                fits_there[n].eq(
+                    (count <= most) & (before <= level) & (count[:bits] <= rest if most else 1)
+                ),
+                rest.eq(level - before),
+            ]
+            lengths.append(length)
+            counts.append(count[:bits])
+            present.append(Cat(count > i for i in range(most)))
+            reaches.append(reach)
+        second_there = Signal(lanes)
+        both = Signal(range(2 * shown + 1))
         fits = Signal()
         m.d.comb += [
-            line.second_announced.eq(slots.announced_by(behind[0])),
+            line.second_announced.eq(selected(is_place, lengths)),
             line.second_ends.eq(line.second_announced <= lanes if wide else 1),
-            second_count.eq(
-                Mux(line.second_ends, line.second_announced, lanes)
-                if wide
-                else line.second_announced
-            ),
-            # The second head stands before, too, and what is left there must hold its payload.
-            before.eq(overhead + announced + head_elements),
-            both.eq(before + second_count),
-            limit.eq(
-                level if wide else Mux(level > lanes + head_elements, lanes + head_elements, level)
-            ),
-            rest.eq(limit - before),
+            line.second_count.eq(selected(is_place, counts)),
+            second_there.eq(selected(is_place, present)),
+            both.eq(selected(is_place, reaches)),
             fits.eq(
-                (line.announced <= lanes if wide else ~line.busy)
-                & (packet.lines_left > 1)
+                (1 if wide else ~line.busy)
+                & ~(packet.lines_left.is_zero | packet.lines_left.is_one)
                 & ~line.no_mask
-                & (before <= limit)
-                & (second_count <= rest)
+                & (is_place & fits_there).any()
             ),
         ]
         # A line that was offered alone leaves alone: what is offered must not change.
         paired = Signal()
         waits_alone = Signal()
-        m.d.comb += [paired.eq(fits & ~waits_alone), self.o.payload.paired.eq(paired)]
+        m.d.comb += paired.eq(fits & ~waits_alone)
         m.d.sync += waits_alone.eq(self.o.valid & ~self.o.ready & ~paired)
-
-        second = self.o.payload.second
-        second_last = Signal()
-        m.d.comb += [
-            second_last.eq((packet.lines_left == 2) & line.second_ends),
-            second.sol.eq(1),
-            second.eol.eq(line.second_ends & (paired if wide else 1)),
-        ]
-        with m.If(paired):
-            m.d.comb += [
-                second.mask.eq(Cat(word[:element_bits] for word in behind[:head_elements])),
-                second.count.eq(second_count),
-                second.last.eq(second_last),
-            ]
-        for i in range(shown - head_elements):
-            element = behind[head_elements + i][:element_bits]
-            m.d.comb += second.elements[i].eq(Mux(paired & (i < second_count), element, 0))
-        return paired, both, paired & second_last
+        return paired, second_there, both
 
     def _count(self, m: Module, packet: _Packet) -> stream.Interface:
         """The packet's beats with the counts of their elements' ones."""
@@ -445,11 +522,12 @@ class Unpacker(wiring.Component):
             states.reported.eq(done),
             self.command.ready.eq(states.command_ready),
         ]
+        m.d.comb += [
+            packet.lines_left.load.eq(self.command.ready),
+            packet.lines_left.value.eq(self.command.payload),
+        ]
         with m.If(self.command.ready):
-            m.d.sync += [
-                packet.lines_left.eq(self.command.payload),
-                packet.empty.eq(self.command.payload == 0),
-            ]
+            m.d.sync += packet.empty.eq(self.command.payload == 0)
         with m.If(done):
             m.d.sync += [
                 register.eq(0)

@@ -16,8 +16,8 @@ from cdma.hw.dma.inbound.expansion import REPORTS, unchecked_lines
 from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.payloads import IssuedLines, LineCommand, SplitJob
 from cdma.hw.lib.beat import ReceivedBeat
-from cdma.hw.lib.countdown import Countdown
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.countdown import LateCountdown
+from cdma.hw.lib.pipeline import LateValidRegister, PipelineRegister
 
 
 class _Job:
@@ -27,7 +27,9 @@ class _Job:
     `room` and `room_over` are those of the capacity; `over` is set behind the last line. `bounded`:
     lines behind the capacity are dropped. `failed`: the job has failed, and the line that is being
     sent is its last. `inside`: that line goes on. `cut`: a line was dropped. `surplus`: bytes came
-    behind the last line. `chosen` has a bit for each codec: which has the packet.
+    behind the last line. `chosen` has a bit for each codec: which has the packet. `ended_lately`:
+    lines that ended in the last cycle, which `address` and `lines` have counted, and not those
+    `_before`.
     """
 
     def __init__(self, config: EngineConfig, job: data.View) -> None:
@@ -40,11 +42,14 @@ class _Job:
         self.over = Signal()
         self.unit = Signal(range(config.units))
         self.address = Signal.like(job.dst, name="address")
-        self.left = Countdown(len(job.length) - line_bits)
+        self.address_before = Signal.like(job.dst, name="address_before")
+        self.left = LateCountdown(len(job.length) - line_bits)
         self.left_over = Signal(line_bits)
-        self.room = Countdown(len(job.capacity) - line_bits)
+        self.room = LateCountdown(len(job.capacity) - line_bits)
         self.room_over = Signal(line_bits)
         self.lines = Signal(IssuedLines()["lines"].shape)
+        self.lines_before = Signal.like(self.lines)
+        self.ended_lately = Signal(2)
         self.bounded = Signal()
         self.failed = Signal(name="job_failed")
         self.inside = Signal()
@@ -55,7 +60,10 @@ class _Job:
 class _FoundLines:
     """The lines that the codec's unpacker offers, and the end of its packet.
 
-    `first_ready` says that the first line would be taken; what comes in no pairs is then taken.
+    `first_ready` says that a line without another one would be taken, or the first of two, and
+    `pair_ready` that then none would be left of two. `second` is anything if they are not `paired`.
+    `may_come` and `may_pair` are known early: without them, there is no line in this cycle, and no
+    second one.
     """
 
     def __init__(self, codec: CodecConfig) -> None:
@@ -65,6 +73,9 @@ class _FoundLines:
         self.paired = Signal()
         self.line_fire = Signal()
         self.first_ready = Signal()
+        self.pair_ready = Signal()
+        self.may_come = Signal()
+        self.may_pair = Signal()
         self.tail_valid = Signal()
         self.tail_ready = Signal()
 
@@ -214,26 +225,40 @@ class LineSplitter(wiring.Component):
                 selected.eq(job.chosen[i]),
                 unpacker.i.payload.eq(self.i.payload),
                 unpacker.i.valid.eq(self.i.valid & selected),
-                # Without a pair to look at, whether it is taken does not follow from what is there.
-                unpacker.o.ready.eq(
-                    (found.line_fire if lines_per_cycle == 2 else found.first_ready) & selected
-                ),
+                # Whether it is taken does not follow from what is there, but for a pair.
+                unpacker.o.ready.eq(found.first_ready & selected),
                 unpacker.tail.ready.eq(found.tail_ready & selected),
             ]
-            with m.If(selected):
-                m.d.comb += [
-                    self.i.ready.eq(unpacker.i.ready),
-                    found.valid.eq(unpacker.o.valid),
-                    found.tail_valid.eq(unpacker.tail.valid),
-                    tails.i.payload.eq(unpacker.tail.payload),
+            if lines_per_cycle == 2:
+                with m.If(unpacker.o.payload.paired):
+                    m.d.comb += unpacker.o.ready.eq(found.pair_ready & selected)
+            offers = [
+                self.i.ready.eq(unpacker.i.ready),
+                found.valid.eq(unpacker.o.valid),
+                found.tail_valid.eq(unpacker.tail.valid),
+                tails.i.payload.eq(unpacker.tail.payload),
+            ]
+            if lines_per_cycle == 2:
+                offers += [
+                    found.first.eq(unpacker.o.payload.first),
+                    found.paired.eq(unpacker.o.payload.paired),
+                    # Whether the line is all there is known late.
+                    found.may_come.eq(job.active & ~job.over),
+                    found.may_pair.eq(found.first.sol if self.config.split_beats == 1 else 1),
                 ]
-                if lines_per_cycle == 2:
-                    m.d.comb += [
-                        found.first.eq(unpacker.o.payload.first),
-                        found.paired.eq(unpacker.o.payload.paired),
-                    ]
-                else:
-                    m.d.comb += found.first.eq(unpacker.o.payload)
+            else:
+                offers += [
+                    found.first.eq(unpacker.o.payload),
+                    found.paired.eq(0),
+                    found.may_come.eq(unpacker.o.valid),
+                    found.may_pair.eq(0),
+                ]
+            # If no other one has the packet, it is the first one's: between packets it offers none.
+            if i == 0:
+                m.d.comb += offers
+            else:
+                with m.If(selected):
+                    m.d.comb += offers
         # What does not come in pairs has no second line, whatever stands here.
         pairs = [
             (i, unpacker)
@@ -241,11 +266,11 @@ class LineSplitter(wiring.Component):
             if lines_per_cycle == 2
         ]
         if len(pairs) == 1:
-            m.d.comb += found.second.eq(pairs[0][1].o.payload.second)
+            m.d.comb += found.second.eq(pairs[0][1].second)
         else:
             for i, unpacker in pairs:
                 with m.If(job.chosen[i]):
-                    m.d.comb += found.second.eq(unpacker.o.payload.second)
+                    m.d.comb += found.second.eq(unpacker.second)
 
     def _send_lines(self, m: Module, job: _Job, found: _FoundLines) -> _SentLines:
         """Send each line to its unit; the second of two lines goes with the first, or follows it.
@@ -261,8 +286,8 @@ class LineSplitter(wiring.Component):
         begins = []
         can_take = Signal(units)
         for k in range(units):
-            m.submodules[f"line_slot_{k}"] = line_slot = PipelineRegister(LineBeat(codec))
-            m.submodules[f"command_slot_{k}"] = command_slot = PipelineRegister(
+            m.submodules[f"line_slot_{k}"] = line_slot = LateValidRegister(LineBeat(codec))
+            m.submodules[f"command_slot_{k}"] = command_slot = LateValidRegister(
                 LineCommand(codec, self.config.rings)
             )
             wiring.connect(m, line_slot.o, wiring.flipped(self.lines[k]))
@@ -284,6 +309,8 @@ class LineSplitter(wiring.Component):
         sent = _SentLines(job.unit, units)
         dropping = Signal()
         second_unit = Signal.like(job.unit)
+        first_ends = Signal()
+        second_ends = Signal()
         m.d.comb += [
             sent.next_unit.eq(Mux(job.unit == units - 1, 0, job.unit + 1)),
             second_unit.eq(Mux(halfway, job.unit, sent.next_unit)),
@@ -293,15 +320,16 @@ class LineSplitter(wiring.Component):
             found.first_ready.eq(~halfway & (takes[job.unit] | sent.first_drops)),
             sent.first_goes.eq(found.valid & found.first_ready),
             sent.first.eq(sent.first_goes & ~sent.first_drops),
-            sent.second_goes.eq(
-                found.valid
-                & found.paired
-                & (halfway | (sent.first_goes if units > 1 else 0))
+            found.pair_ready.eq(
+                (halfway | (found.first_ready if units > 1 else 0))
                 & (takes[second_unit] | sent.second_drops)
             ),
+            sent.second_goes.eq(found.valid & found.paired & found.pair_ready),
             sent.second.eq(sent.second_goes & ~sent.second_drops),
             found.line_fire.eq(Mux(found.paired, sent.second_goes, sent.first_goes)),
-            self.split.eq((sent.first & found.first.eol) + (sent.second & found.second.eol)),
+            first_ends.eq(sent.first & found.first.eol),
+            second_ends.eq(sent.second & found.second.eol),
+            self.split.eq(Cat(first_ends ^ second_ends, first_ends & second_ends)),
             self.starved.eq(job.active & ~job.over & ~found.valid & takes[job.unit]),
         ]
         m.d.sync += halfway.eq((halfway | (sent.first_goes & found.paired)) & ~sent.second_goes)
@@ -311,13 +339,19 @@ class LineSplitter(wiring.Component):
             # What stands here must not depend on whether it goes: the network is slow enough.
             is_second = seconds[k]
             fires = Signal(name=f"line_{k}_fires")
+            may_fire = Signal(name=f"line_{k}_may_fire")
             line = line_slots[k].i.payload
             m.d.comb += [
                 fires.eq(Mux(is_second, sent.second & (second_unit == k), sent.first)),
+                may_fire.eq(
+                    found.may_come & ((job.unit == k) | ((sent.next_unit == k) & found.may_pair))
+                ),
                 line_slots[k].i.valid.eq(fires),
+                line_slots[k].i_maybe.eq(may_fire),
                 line.eq(Mux(is_second, found.second, found.first)),
                 line.last.eq(Mux(is_second, found.second.eol, found.first.eol)),
                 command_slots[k].i.valid.eq(fires & begins[k]),
+                command_slots[k].i_maybe.eq(may_fire),
                 sent.begins[k].eq(command_slots[k].i.valid),
             ]
             with m.If(job.unit == k):
@@ -346,7 +380,9 @@ class LineSplitter(wiring.Component):
                 size.eq(Mux(is_whole, codec.line_bytes, job.left_over)),
                 command.size.eq(size),
                 command.writable.eq(size),
-                command.address.eq(job.address + before * codec.line_bytes),
+                command.address.eq(
+                    job.address_before + (job.ended_lately + before) * codec.line_bytes
+                ),
                 command.codec.eq(job.index),
                 command.parameters.eq(job.parameters),
                 command.ring.eq(job.ring),
@@ -361,19 +397,24 @@ class LineSplitter(wiring.Component):
     def _step(self, m: Module, job: _Job, sent: _SentLines) -> None:
         """Go on to the line behind those that ended in this cycle."""
         line_bytes, units = self.config.codec.line_bytes, self.config.units
-        m.d.comb += [
-            signal.eq(self.split == lines)
-            for count in (job.left, job.room)
-            for lines, signal in ((1, count.one), (2, count.two))
-        ]
+        m.d.comb += [Cat(count.one, count.two).eq(self.split) for count in (job.left, job.room)]
         following = Mux(sent.next_unit == units - 1, 0, sent.next_unit + 1)
-        for lines, unit in ((1, sent.next_unit), (2, following)):
-            with m.If(self.split == lines):
-                m.d.sync += [
-                    job.unit.eq(unit),
-                    job.address.eq(job.address + lines * line_bytes),
-                ]
-        m.d.sync += job.lines.eq(job.lines + self.split)
+        # Lines that end are known late in the cycle: they choose last, and what is wide follows a
+        # cycle later. None ends in the cycle before a job.
+        with m.If(self.job.ready):
+            m.d.sync += job.unit.eq(self.job.payload.first_unit)
+        for ended, unit in zip(self.split, (sent.next_unit, following), strict=True):
+            with m.If(ended):
+                m.d.sync += job.unit.eq(unit)
+        m.d.comb += [
+            job.address.eq(job.address_before + job.ended_lately * line_bytes),
+            job.lines.eq(job.lines_before + job.ended_lately),
+        ]
+        m.d.sync += [
+            job.ended_lately.eq(self.split),
+            job.address_before.eq(job.address),
+            job.lines_before.eq(job.lines),
+        ]
 
     def _stop_early(self, m: Module, job: _Job, found: _FoundLines, sent: _SentLines) -> None:
         """Find out that the job has failed, or that its packet goes on behind its last line.
@@ -454,11 +495,11 @@ class LineSplitter(wiring.Component):
                 job.parameters.eq(arriving.parameters),
                 job.ring.eq(arriving.ring),
                 job.over.eq(0),
-                job.unit.eq(arriving.first_unit),
-                job.address.eq(arriving.dst),
+                job.address_before.eq(arriving.dst),
                 job.left_over.eq(arriving.length[:line_bits]),
                 job.room_over.eq(arriving.capacity[:line_bits]),
-                job.lines.eq(0),
+                job.lines_before.eq(0),
+                job.ended_lately.eq(0),
                 job.bounded.eq(arriving.capacity != 0),
                 job.failed.eq(0),
                 job.inside.eq(0),

@@ -27,16 +27,19 @@ class StraightSlots(ElementSlots):
         head = self.length_elements
         words = [shifted[i * word_bits : (i + 1) * word_bits] for i in range(self.shown + head - 1)]
         for i in range(self.shown):
-            element, announced = words[i][:element_bits], Signal(self.length_bits)
+            element = words[i][:element_bits]
+            announced = Signal(self.length_bits, name=f"announced_{i}")
             found = self.codec.payload_elements(words[i : i + head], self.config)
             m.d.comb += [
                 announced.eq(Mux(i + head <= self.level, found, AnySeq(self.length_bits))),
                 self.words[i].eq(
-                    Cat(Mux(i < self.level, element, AnySeq(element_bits)), announced)
+                    Cat(Mux(i < self.level, element, AnySeq(element_bits)), self.clipped(announced))
                 ),
             ]
+            if i == 0:
+                first = announced if head else self.announced_by(self.words[0])
         m.d.comb += [
-            self.announced.eq(self.announced_by(self.words[0])),
+            self.announced.eq(first),
             self.free.eq(held_count != slots),
         ]
 

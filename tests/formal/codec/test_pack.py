@@ -19,6 +19,7 @@ from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench, Condition, Inside, Port, Rules
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.slots import StraightSlots
+from tests.formal.countdown import late_countdown
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, minimum, received_rules
@@ -241,6 +242,7 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         was_paired = Signal()
         m.d.sync += was_paired.eq(paired)
         bench.require(inside["waits_alone"] == (o.waiting & ~was_paired))
+        bench.implies(o.valid & paired, unpacker.second == second)
         most = lanes if wide else lanes - config.mask_elements
         if wide and config.sectors > 1:
             bench.cover(o.moves & paired & ~first.sol & ~second.eol)
@@ -248,7 +250,7 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     for word, element in zip(words, elements, strict=True):
         bench.require(word[len(element) :] == count_ones(element))
     active, level, start = inside["packet.active"], inside["slots.level"], inside["slots.start"]
-    held_count, lines_left = inside["slots.held_count"], inside["lines_left"]
+    held_count, lines_left = inside["slots.held_count"], inside["lines_left.count"]
     busy = inside["busy"]
 
     # Ghosts: how the transfer goes, as seen from outside.
@@ -311,6 +313,7 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         inside["framing_error"] == framing_error,
     )
     bench.implies(active, lines_left + given == announced, given <= announced)
+    late_countdown(bench, inside, "lines_left", active, announced, given)
     bench.implies(~active, ~done, ~ended, ~closed, size == 0, given == 0)
     bench.implies(~active, level == 0, held_count == 0, start == 0, ~busy, ~framing_error)
     bench.implies(ended, closed)
@@ -373,17 +376,11 @@ def test_unpacker_finds_the_lines_of_any_stream_two_beats_at_once(config, tmp_pa
 
 
 FAULTS = {
-    "gives a line too many": ("& (packet.lines_left > 1)", ""),
+    "gives a line too many": ("& ~(packet.lines_left.is_zero | packet.lines_left.is_one)", ""),
     "pairs what it has offered alone": ("paired.eq(fits & ~waits_alone)", "paired.eq(fits)"),
-    "gives a line that is not all there": (
-        "Mux(level > lanes + head_elements, lanes + head_elements, level)",
-        "lanes + head_elements",
-    ),
-    "gives a line that is too long": (
-        "Mux(level > lanes + head_elements, lanes + head_elements, level)",
-        "level",
-    ),
-    "forgets that there were two": ("Mux(paired, 1 + line.second_ends, 1)", "1"),
+    "gives a line that is not all there": ("(count[:bits] <= rest if most else 1)", "1"),
+    "gives a line that is too long": ("(count <= most)", "(count <= lanes)"),
+    "forgets that there were two": ("second_given = paired & line.second_ends", "pass"),
 }
 
 

@@ -23,10 +23,11 @@ LONG_HEADS = {
 """Lines whose length two elements tell, which may be in two beats."""
 
 
-@pytest.mark.parametrize("chunk_beats", [1, 2])
+@pytest.mark.parametrize(("chunk_beats", "shows_lengths"), [(1, False), (1, True), (2, True)])
 @pytest.mark.parametrize("config", configs(DECIDED, quick=["4x2"]))
-def test_ring_of_slots_does_what_straight_slots_do(config, chunk_beats, tmp_path):
-    prove(slots_proof(config, chunk_beats), tmp_path, depth=1, cover_depth=12)
+def test_ring_of_slots_does_what_straight_slots_do(config, chunk_beats, shows_lengths, tmp_path):
+    bench = slots_proof(config, chunk_beats, shows_lengths=shows_lengths)
+    prove(bench, tmp_path, depth=1, cover_depth=12)
 
 
 @pytest.mark.parametrize("config", configs(LONG_HEADS, quick=["2x8"]))
@@ -34,13 +35,15 @@ def test_ring_of_slots_knows_lengths_of_heads_in_two_beats(config, tmp_path):
     prove(slots_proof(config, 1), tmp_path, depth=1, cover_depth=12)
 
 
-def slots_proof(config, chunk_beats):
+def slots_proof(config, chunk_beats, *, shows_lengths=True):
     """Both kinds of slots, given the same: they show the same of what is held."""
     bench = Bench()
     m = bench.m
     codec = line_codec("zvc")
-    ring = ElementSlots(config, codec, chunk_beats=chunk_beats)
-    straight = StraightSlots(config, codec, chunk_beats=chunk_beats)
+    ring, straight = (
+        kind(config, codec, chunk_beats=chunk_beats, shows_lengths=shows_lengths)
+        for kind in (ElementSlots, StraightSlots)
+    )
     inside, other = bench.add(ring), bench.add(straight)
     slots, lanes = ring.slots, config.lanes
     inputs = ("stores", "beat", "count", "alone", "both", "reads", "reads_both", "drop", "clear")
@@ -55,6 +58,9 @@ def slots_proof(config, chunk_beats):
         ring.both <= ring.shown,
     )
 
+    if not shows_lengths:
+        bench.assume(~ring.reads_both)
+
     first_is, store_is = inside["first_is"], inside["store_is"]
     held_count, start = inside["held_count"], inside["start"]
     bench.require(
@@ -65,6 +71,8 @@ def slots_proof(config, chunk_beats):
         start == other["start"],
         start + ring.level <= held_count * lanes,
     )
+    if shows_lengths:
+        bench.require(inside["shows_start"] == ~start, inside["shows_first"] == ~first_is)
     for held in range(slots + 1):
         bench.implies(held_count == held, store_is == first_is.rotate_left(held % slots))
     head, element_bits = ring.length_elements, 8 * config.element_bytes

@@ -13,7 +13,14 @@ from cdma.hw.dma.outbound.burst_sender import SHORT_BURSTS, BurstSender
 from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS
 from cdma.hw.lib.fifo import Fifo
 from tests.formal.bench import Bench, anything
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.dma.contracts import (
+    TakenBeat,
+    UnnamedMemory,
+    beat_address,
+    write_request,
+    written_beat,
+)
 from tests.formal.queues import FollowedFifo, Queue, StraightFifo
 from tests.formal.rules import CollectedRules
 from tests.formal.sby import prove
@@ -32,8 +39,8 @@ class Strobes(data.StructLayout):
         super().__init__({"data": 0, "strobe": data_bytes})
 
 
-@pytest.fixture(autouse=True)
-def _queues_are_open(monkeypatch):
+def open_queues(monkeypatch) -> None:
+    """Let the solver see one beat of the data, and all of the bursts."""
     module = "cdma.hw.dma.outbound.burst_sender"
     monkeypatch.setattr(f"{module}.MaskedBeat", Strobes)
 
@@ -41,6 +48,11 @@ def _queues_are_open(monkeypatch):
         return (FollowedFifo if isinstance(shape, Strobes) else StraightFifo)(shape, depth)
 
     monkeypatch.setattr(f"{module}.Fifo", fifo)
+
+
+@pytest.fixture(autouse=True)
+def _queues_are_open(monkeypatch):
+    open_queues(monkeypatch)
 
 
 SHAPES = {
@@ -56,12 +68,13 @@ SHAPES = {
 """Bytes of a beat, bits of an address, beats of the longest burst, bursts without a response."""
 
 
-def sender_proof(shape: tuple[int, int, int, int]) -> Bench:
+def sender_proof(shape: tuple[int, int, int, int], *, chained: bool = False) -> Bench:
     """Any bursts that are collected, and any bus.
 
-    The solver picks a burst and one of its beats, and follows the two to the bus.
+    The solver picks a burst and one of its beats, and follows the two to the bus. Chained, these
+    keep their contracts, and do so on the bus.
     """
-    bench = Bench()
+    bench = Bench(relies=chained)
     m = bench.m
     width, address_bits, burst_beats, bursts = shape
     sender = BurstSender(width, address_bits, bursts, burst_beats)
@@ -154,6 +167,25 @@ def sender_proof(shape: tuple[int, int, int, int]) -> Bench:
     )
     if bursts >= SHORT_BURSTS:
         bench.cover(~sender.burst.ready)
+    if chained:
+        kept = sender.burst.payload.shape()(payload)
+        request_contract = write_request(address_bits, width)
+        beat_contract = written_beat(UnnamedMemory(bench, "written", address_bits), width)
+
+        def picked(burst: Any, strobe: Value) -> TakenBeat:
+            return TakenBeat(beat_address(burst.address, beat, width), strobe, burst.owner)
+
+        arrives = comes.data_fire & (comes.beats == beat)
+        arrived = picked(sender.burst.payload, Mux(arrives, sender.data.payload.strobe, strobe))
+        bench.assume_item(sender.burst.valid, sender.burst.payload, request_contract)
+        bench.assume_item(
+            sender.burst.valid & own & (beat <= sender.burst.payload.beats), arrived, beat_contract
+        )
+        bench.hold(there, kept, request_contract)
+        bench.hold(waits & there, picked(kept, strobe), beat_contract)
+        bench.assert_item(request.valid & (announced == burst), request.payload, request_contract)
+        sent_beat = picked(kept, beats.payload.strobe)
+        bench.assert_item(now & (sent == beat), sent_beat, beat_contract)
     return bench
 
 
@@ -165,6 +197,11 @@ def cover_depth(shape: tuple[int, int, int, int]) -> int:
 def test_bursts_reach_the_bus_as_they_were_collected(shape, tmp_path):
     depth = MOVE_CYCLES + 2
     prove(sender_proof(shape), tmp_path, depth=depth, cover_depth=cover_depth(shape))
+
+
+@pytest.mark.parametrize("shape", configs(SHAPES, quick=()))
+def test_bursts_keep_their_contract(shape, tmp_path):
+    prove(sender_proof(shape, chained=True), tmp_path, depth=1)
 
 
 FAULTS = {
@@ -179,6 +216,32 @@ FAULTS = {
     "goes on behind a burst's end": ("Mux(burst_sent, 0, sent_beats + 1)", "sent_beats + 1"),
     "stops": ("queue.o.valid & sizes.o.valid", "queue.o.valid & (announced == 3) & sizes.o.valid"),
 }
+
+
+def contract_benches(monkeypatch) -> list[Bench]:
+    """The benches that state contracts here."""
+    open_queues(monkeypatch)
+    return [sender_proof(SHAPES[name], chained=True) for name in ("host-32", "device-32")]
+
+
+CONTRACT_FAULTS = {
+    "goes to another page": (
+        "requests.i.payload.eq(self.burst.payload)",
+        "requests.i.payload.eq(self.burst.payload.as_value() + 1)",
+    ),
+    "writes all of a beat": (
+        "strobe.eq(queue.o.payload.strobe)",
+        "strobe.eq(-1)",
+    ),
+    "loses a beat": FAULTS["loses a beat"],
+}
+
+
+@pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
+def test_sender_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, BurstSender, *fault)
+    state_contracts_alone(monkeypatch)
+    find_fault(sender_proof(SHAPES["device-32"], chained=True), tmp_path, depth=10, cover_depth=21)
 
 
 @pytest.mark.parametrize("fault", configs(FAULTS, quick=()))

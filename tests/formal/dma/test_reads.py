@@ -10,13 +10,14 @@ from amaranth.lib import data
 from cdma.hw.bus.burst import PAGE_BYTES, BusError
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.outbound.reader import LineReader
 from tests.formal.bench import Bench, Condition, Port
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
 from tests.formal.dma.any_faults import AnyFaults
+from tests.formal.dma.contracts import UnnamedMemory, line_request, read_request, receive_job
 from tests.formal.engines import HOSTS, codec_of, engine_of
 from tests.formal.lines import TINY
 from tests.formal.queues import FollowedFifo
@@ -35,13 +36,18 @@ class Errors(data.StructLayout):
         super().__init__({"data": 0, "error": BusError})
 
 
-@pytest.fixture(autouse=True)
-def _contents_of_queues_are_free(monkeypatch):
+def replace_parts(monkeypatch) -> None:
+    """Leave the contents of queues, and faults, to the solver."""
     for module in ("outbound.reader", "inbound.receiver"):
         monkeypatch.setattr(f"cdma.hw.dma.{module}.Fifo", FollowedFifo)
         monkeypatch.setattr(f"cdma.hw.dma.{module}.ReadBeat", Errors)
     monkeypatch.setattr("cdma.hw.dma.data_queue.Fifo", FollowedFifo)
     monkeypatch.setattr("cdma.hw.dma.inbound.receiver.JobFaultFilter", AnyFaults)
+
+
+@pytest.fixture(autouse=True)
+def _parts_are_replaced(monkeypatch):
+    replace_parts(monkeypatch)
 
 
 CODECS = {
@@ -69,15 +75,22 @@ def line_rules(config: CodecConfig):
     return rules
 
 
-def reader_proof(config: CodecConfig, lines: int = 16) -> Bench:
-    """Any lines, and memory that answers what it likes, when it likes."""
-    bench = Bench()
+def reader_proof(config: CodecConfig, lines: int = 16, *, chained: bool = False) -> Bench:
+    """Any lines, and memory that answers what it likes, when it likes.
+
+    Chained, lines keep their contract, and so do bursts.
+    """
+    bench = Bench(relies=chained)
     m = bench.m
-    reader = LineReader(config, lines)
+    rings = 2 if chained else 1
+    reader = LineReader(config, lines, rings)
     inside = bench.add(reader)
     width = config.sector_bytes
     width_bits = (width - 1).bit_length()
-    i = bench.drive(reader.i, line_rules(config))
+    block = None
+    if chained:
+        block = UnnamedMemory(bench, "read", DEVICE_ADDRESS_BITS, width, rings)
+    i = bench.drive(reader.i, line_request(config, block) if block else line_rules(config))
     request = bench.watch(reader.request)
     bench.drive(reader.beats)
     for stream in (reader.o, reader.end):
@@ -133,12 +146,19 @@ def reader_proof(config: CodecConfig, lines: int = 16) -> Bench:
         i.moves & (behind - first > config.line_bytes),
         ~pending.i.ready,
     )
+    if block:
+        bench.assert_item(asks, burst, read_request(block))
     return bench
 
 
 @pytest.mark.parametrize("config", configs(CODECS, quick=["32"]))
 def test_lines_are_read_by_their_own_beats(config, tmp_path):
     prove(reader_proof(config), tmp_path, depth=MOVE_CYCLES + 2, cover_depth=22)
+
+
+@pytest.mark.parametrize("config", configs(CODECS, quick=()))
+def test_reads_of_lines_keep_their_contract(config, tmp_path):
+    prove(reader_proof(config, chained=True), tmp_path, depth=1)
 
 
 READER_FAULTS = {
@@ -178,9 +198,12 @@ ENGINES = {
 """By the bytes of a beat."""
 
 
-def receiver_proof(config: EngineConfig) -> Bench:
-    """Any jobs, an abort at any time, and a bus that gives as many beats as it was asked for."""
-    bench = Bench()
+def receiver_proof(config: EngineConfig, *, chained: bool = False) -> Bench:
+    """Any jobs, an abort at any time, and a bus that gives as many beats as it was asked for.
+
+    Chained, jobs keep their contract, and so do bursts.
+    """
+    bench = Bench(relies=chained)
     m = bench.m
     receiver = StreamReceiver(config)
     inside = bench.add(receiver)
@@ -191,7 +214,10 @@ def receiver_proof(config: EngineConfig) -> Bench:
     def rules(_bench: Bench, port: Port) -> list[Condition]:
         return [(ALWAYS, port.payload.size != 0)]
 
-    job = bench.drive(receiver.job, rules)
+    block = None
+    if chained:
+        block = UnnamedMemory(bench, "read", HOST_ADDRESS_BITS, width, config.rings)
+    job = bench.drive(receiver.job, receive_job(block) if block else rules)
     m.d.comb += [receiver.abort.eq(AnySeq(1)), receiver.stop.eq(AnySeq(1))]
     request = bench.watch(receiver.request)
     beats = bench.drive(receiver.beats)
@@ -277,6 +303,13 @@ def receiver_proof(config: EngineConfig) -> Bench:
         job.moves & asking,
         asking & (inside["room"] < burst),
     )
+    if block:
+        contract = read_request(block)
+        bench.hold(asking, own, receive_job(block))
+        bench.claim(~asking | (receiver.ring == own.ring))
+        bench.hold(fires, made.payload, contract)
+        bench.hold(request.valid, asked, contract)
+        bench.assert_item(request.valid, request.payload, contract)
     return bench
 
 
@@ -288,6 +321,14 @@ def receiver_cover_depth(config: EngineConfig) -> int:
 @pytest.mark.parametrize("config", configs(ENGINES, quick=()))
 def test_streams_are_read_by_their_own_beats(config, tmp_path):
     prove(receiver_proof(config), tmp_path, depth=3, cover_depth=receiver_cover_depth(config))
+
+
+CHAINED = {**ENGINES, "32-two-rings": engine_of(32, rings=2)}
+
+
+@pytest.mark.parametrize("config", configs(CHAINED, quick=()))
+def test_reads_of_streams_keep_their_contract(config, tmp_path):
+    prove(receiver_proof(config, chained=True), tmp_path, depth=1)
 
 
 RECEIVER_FAULTS = {
@@ -315,6 +356,45 @@ RECEIVER_FAULTS = {
     "gives the next job up for a fault": ("stopped.eq(0),", ""),
     "has room for beats that wait": ("(queue.o.valid & queue.o.ready)", "self.beats.valid"),
 }
+
+
+def contract_benches(monkeypatch) -> list[Bench]:
+    """The benches that state contracts here."""
+    replace_parts(monkeypatch)
+    return [
+        reader_proof(CODECS["32"], chained=True),
+        receiver_proof(CHAINED["32-two-rings"], chained=True),
+    ]
+
+
+READER_CONTRACT_FAULTS = {
+    "goes beyond the first page": READER_FAULTS["goes beyond the first page"],
+    "begins a beat too late": READER_FAULTS["begins behind its first beat"],
+    "forgets the ring": ("request.owner.eq(line.ring)", "request.owner.eq(0)"),
+}
+RECEIVER_CONTRACT_FAULTS = {
+    **{name: RECEIVER_FAULTS[name] for name in ("goes on behind the job", "crosses a page")},
+    "asks for a beat too many": RECEIVER_FAULTS["asks for a beat too many"],
+    "forgets the ring": (
+        "requests.i.payload.owner.eq(self.ring)",
+        "requests.i.payload.owner.eq(0)",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", configs(READER_CONTRACT_FAULTS, quick=()))
+def test_reader_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, LineReader, *fault)
+    state_contracts_alone(monkeypatch)
+    find_fault(reader_proof(CODECS["64"], lines=2, chained=True), tmp_path, depth=6)
+
+
+@pytest.mark.parametrize("fault", configs(RECEIVER_CONTRACT_FAULTS, quick=()))
+def test_receiver_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, StreamReceiver, *fault)
+    state_contracts_alone(monkeypatch)
+    small = replace(CHAINED["32-two-rings"], read_buffer_bytes=1024)
+    find_fault(receiver_proof(small, chained=True), tmp_path, depth=6)
 
 
 @pytest.mark.parametrize("fault", configs(RECEIVER_FAULTS, quick=()))

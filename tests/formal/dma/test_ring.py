@@ -1,16 +1,19 @@
 """The descriptor ring: fetched in order, never without room, and nothing behind a fault."""
 
+from types import SimpleNamespace
+
 import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import FetchedDescriptor
+from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, FetchedDescriptor
 from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, DescriptorFetcher
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.dma.contracts import UnnamedMemory, read_request, ring_registers
 from tests.formal.engines import HOSTS, engine_of
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
@@ -23,17 +26,23 @@ MOVE_CYCLES = 3
 """In which nothing need move though all outside are willing."""
 
 
-@pytest.fixture(autouse=True)
-def _queues_are_open(monkeypatch):
+def open_queues(monkeypatch) -> None:
+    """Let the solver see all that is queued."""
     open_fifos(monkeypatch, "cdma.hw.dma.control.ring", fifo=StraightFifo)
 
 
-def fetcher_proof(config: EngineConfig) -> Bench:
+@pytest.fixture(autouse=True)
+def _queues_are_open(monkeypatch):
+    open_queues(monkeypatch)
+
+
+def fetcher_proof(config: EngineConfig, *, chained: bool = False) -> Bench:
     """Registers that change at any time, and a bus that answers what it was asked for, or errors.
 
-    Of each descriptor the solver picks a word to be followed.
+    Of each descriptor the solver picks a word to be followed. Chained, registers that are not
+    refused keep their contract, and so do bursts.
     """
-    bench = Bench()
+    bench = Bench(relies=chained)
     m = bench.m
     fetcher = DescriptorFetcher(config)
     inside = bench.add(fetcher)
@@ -80,6 +89,14 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     bench.implies(request.valid, inside["requests.held"] == asked_address)
     bench.implies(request.valid, request.payload.address == asked_address & ~(width - 1))
     bench.require(request.payload.beats == beats_each - 1)
+
+    if chained:
+        block = UnnamedMemory(bench, "read", HOST_ADDRESS_BITS, width)
+        ring = SimpleNamespace(base=fetcher.base, entries=entries)
+        bench.assume_item(wanted & sense, ring, ring_registers(block))
+        _, is_spared = block.spared(asked_address, Const(ENTRY_BYTES))
+        bench.claim(~request.valid | is_spared)
+        bench.assert_item(request.valid, request.payload, read_request(block))
 
     # The bus gives as many beats as it was asked for, and they are taken at once.
     beat = Signal(range(beats_each))
@@ -199,6 +216,20 @@ def test_descriptors_come_in_order_until_a_fault(config, tmp_path):
     prove(fetcher_proof(config), tmp_path, depth=MOVE_CYCLES, cover_depth=cover_depth)
 
 
+CHAINED = {name: HOSTS[name] for name in ("4", "32", "128")}
+
+
+@pytest.mark.parametrize("config", configs(CHAINED, quick=()))
+def test_reads_of_descriptors_keep_their_contract(config, tmp_path):
+    prove(fetcher_proof(config, chained=True), tmp_path, depth=1)
+
+
+def contract_benches(monkeypatch) -> list[Bench]:
+    """The benches that state contracts here."""
+    open_queues(monkeypatch)
+    return [fetcher_proof(HOSTS["32"], chained=True)]
+
+
 FAULTS = {
     "asks without room": ("& has_room", ""),
     "loses a request": ("& requests.i.ready", ""),
@@ -209,6 +240,23 @@ FAULTS = {
     "takes too much from the ring": ("(ahead > entries)", "(ahead < 0)"),
     "forgets what is dropped": (" - dropped)", ")"),
 }
+
+
+CONTRACT_FAULTS = {
+    "goes around too late": FAULTS["goes around too late"],
+    "reads a beat too many": ("max(1, ENTRY_BYTES // width) - 1)", "ENTRY_BYTES // width)"),
+    "begins inside a beat": (
+        "Cat(C(0, width_bits), requests.o.payload[width_bits:])",
+        "requests.o.payload + 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
+def test_fetcher_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, DescriptorFetcher, *fault)
+    state_contracts_alone(monkeypatch)
+    find_fault(fetcher_proof(HOSTS["64"], chained=True), tmp_path, depth=8)
 
 
 @pytest.mark.parametrize("fault", configs(FAULTS, quick=()))

@@ -1,6 +1,7 @@
 """Windows: no descriptor that passes its checks names a byte outside, whatever it says."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from amaranth.hdl import C, Cat, Mux, Signal, Value
@@ -10,17 +11,35 @@ from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control import checker as checker_module
 from cdma.hw.dma.control.checker import DescriptorChecker
-from cdma.hw.dma.control.descriptor import FetchedDescriptor, Opcode, Status, WindowDetail
+from cdma.hw.dma.control.descriptor import (
+    HOST_ADDRESS_BITS,
+    FetchedDescriptor,
+    Opcode,
+    Status,
+    WindowDetail,
+)
 from cdma.hw.dma.control.registers import Registers
-from cdma.hw.dma.control.windows import RingWindowChecker
+from cdma.hw.dma.control.windows import PAGE_BITS, RingWindowChecker
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench, channel
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.dma.contracts import (
+    Memories,
+    UnnamedMemory,
+    checked_descriptor,
+    ring_registers,
+)
+from tests.formal.engines import HOSTS
 from tests.formal.sby import prove
 from tests.lib.shares import configs
 
 WIDEST_BEAT = 128
 """No port is wider, so whole beats around a range are no more than multiples of this."""
+
+
+DEFAULT = EngineConfig()
+CHAINED = {name: HOSTS[name] for name in ("4", "32")}
+"""Engines whose contract is proven, by the bytes of a beat."""
 
 
 class Range:
@@ -45,11 +64,15 @@ class Range:
         self.beats_inside = (self.base <= beats_start) & (beats_end <= self.stop)
 
 
-def checker_proof() -> Bench:
-    """Windows as the solver likes, but the same for all time, and any descriptors."""
-    bench = Bench()
+def checker_proof(config: EngineConfig = DEFAULT, *, chained: bool = False) -> Bench:
+    """Windows as the solver likes, but the same for all time, and any descriptors.
+
+    Chained, the proof also asserts the contract of what passes, of any blocks of memory outside of
+    the windows.
+    """
+    bench = Bench(relies=chained)
     m = bench.m
-    checker = DescriptorChecker(EngineConfig())
+    checker = DescriptorChecker(config)
     inside = bench.add(checker)
     for window in (checker.record_window, checker.host_window, checker.device_window):
         m.d.comb += Value.cast(window).eq(AnyConst(len(Value.cast(window))))
@@ -128,12 +151,30 @@ def checker_proof() -> Bench:
     m.d.sync += [stays.eq(faulty & ~checker.clear), first.eq(stopped_at)]
     bench.implies(stays, faulty, stopped_at == first)
     bench.cover(faulty, faulty & checker.idle, checker.clear & faulty)
+    if chained:
+        memories = Memories.of(bench, config)
+        host = [checker.host_window, checker.record_window]
+        for block, windows in (
+            (memories.device_read, [checker.device_window]),
+            (memories.device_written, [checker.device_window]),
+            (memories.host_read, host[:1]),
+            (memories.host_written, host),
+        ):
+            page = block.last[PAGE_BITS:]
+            bench.assume(*((page < window.base) | (page > window.last) for window in windows))
+        bench.claim(~checked | (inside["worst_length"] != 0))
+        bench.assert_item(o.valid, o.payload, checked_descriptor(config, memories))
     return bench
 
 
 @pytest.mark.verify
 def test_what_passes_lies_in_its_windows_and_what_is_refused_does_not(tmp_path):
     prove(checker_proof(), tmp_path, depth=2, cover_depth=8)
+
+
+@pytest.mark.parametrize("config", configs(CHAINED, quick=()))
+def test_what_passes_keeps_its_contract(config, tmp_path):
+    prove(checker_proof(config, chained=True), tmp_path, depth=2)
 
 
 def wrong_end(window, limit: Value, start: Value, end: Value) -> Value:
@@ -180,6 +221,11 @@ LINES = {
 }
 
 
+def contract_benches(_monkeypatch) -> list[Bench]:
+    """The benches that state contracts here."""
+    return [checker_proof(DEFAULT, chained=True), ring_proof(closed=True, chained=True)]
+
+
 def finds_it(tmp_path) -> None:
     find_fault(checker_proof(), tmp_path, depth=6)
 
@@ -196,12 +242,29 @@ def test_checker_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     finds_it(tmp_path)
 
 
-def ring_proof(*, closed: bool) -> Bench:
+CONTRACT_FAULTS = {
+    "takes one memory's window for the other's": LINES["takes one memory's window for the other's"],
+    "forgets the destination": LINES["forgets the destination"],
+    "takes a stream of nothing": ("(kind.from_stream & (d.src_length == 0))", "0"),
+    "knows no worst case": ("worst_length.eq(self._worst_length(d))", "worst_length.eq(0)"),
+    "gives what has no record": LINES["gives what has no record"],
+}
+
+
+@pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
+def test_checker_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, DescriptorChecker, *fault)
+    state_contracts_alone(monkeypatch)
+    find_fault(checker_proof(CHAINED["32"], chained=True), tmp_path, depth=6)
+
+
+def ring_proof(*, closed: bool, chained: bool = False) -> Bench:
     """Registers, as the engine wires them to the ring's window, under any accesses.
 
-    The engine is idle whenever it is not enabled, or not, as the solver likes.
+    The engine is idle whenever it is not enabled, or not, as the solver likes. Chained, the proof
+    asserts the contract of the registers, of any block outside of the window.
     """
-    bench = Bench()
+    bench = Bench(relies=chained)
     m = bench.m
     registers, ring = Registers(EngineConfig()), RingWindowChecker()
     bench.add(registers)
@@ -238,12 +301,32 @@ def ring_proof(*, closed: bool) -> Bench:
     m.d.sync += [was_locked.eq(locked), before.eq(base.address)]
     bench.implies(was_locked, locked, base.address == before)
     bench.cover(enabled & ring.outside & locked, enabled & ~ring.outside & (base.address != 0))
+    if chained:
+        bench.subject = "RingWindowChecker"
+        block = UnnamedMemory(bench, "read", HOST_ADDRESS_BITS, WIDEST_BEAT)
+        page = block.last[PAGE_BITS:]
+        unnamed = (page < base.address) | (page > last.address)
+        entries = Signal(16)
+        m.d.comb += entries.eq(1 << registers.ring_size.log2_entries)
+        judged = SimpleNamespace(base=registers.ring_base.address, entries=entries)
+        bench.assert_item(enabled & ~ring.outside & unnamed, judged, ring_registers(block))
     return bench
 
 
 @pytest.mark.verify
 def test_ring_is_judged_when_the_engine_is_enabled(tmp_path):
     prove(ring_proof(closed=True), tmp_path, depth=6, cover_depth=24)
+
+
+@pytest.mark.verify
+def test_ring_that_is_let_in_keeps_its_contract(tmp_path):
+    prove(ring_proof(closed=True, chained=True), tmp_path, depth=1, cover_depth=24)
+
+
+@pytest.mark.verify
+def test_ring_that_moves_from_its_window_is_found(tmp_path, monkeypatch):
+    state_contracts_alone(monkeypatch)
+    find_fault(ring_proof(closed=False, chained=True), tmp_path, depth=14)
 
 
 @pytest.mark.verify

@@ -1,10 +1,10 @@
 """Writes of packets: no byte outside what the job gave room for, no burst over a page."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.hdl._ast import AnySeq
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl._ast import AnyConst, AnySeq
 
 from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.codec.stream.pack import OFFSET_BITS
@@ -13,9 +13,18 @@ from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.outbound.burst_sender import BurstSender
 from cdma.hw.dma.outbound.write_responses import WriteResponseCollector
 from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, BoundedJob, StreamWriter
-from tests.formal.bench import Bench
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.bench import Bench, anything
+from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
 from tests.formal.dma.any_faults import AnyFaults
+from tests.formal.dma.contracts import (
+    TakenBeat,
+    UnnamedMemory,
+    beat_address,
+    verified_outcome,
+    write_job,
+    write_request,
+    written_beat,
+)
 from tests.formal.rules import CollectedRules, beat_sizes
 from tests.formal.sby import prove
 from tests.lib.shares import configs
@@ -44,12 +53,17 @@ class AnyResponses(WriteResponseCollector):
         return m
 
 
-@pytest.fixture(autouse=True)
-def _only_the_collection(monkeypatch):
+def replace_parts(monkeypatch, sender: type[BurstSender] = AnySender) -> None:
+    """Leave all but the collection to the solver."""
     module = "cdma.hw.dma.outbound.writer"
-    monkeypatch.setattr(f"{module}.BurstSender", AnySender)
+    monkeypatch.setattr(f"{module}.BurstSender", sender)
     monkeypatch.setattr(f"{module}.WriteResponseCollector", AnyResponses)
     monkeypatch.setattr(f"{module}.JobFaultFilter", AnyFaults)
+
+
+@pytest.fixture(autouse=True)
+def _only_the_collection(monkeypatch):
+    replace_parts(monkeypatch)
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,7 @@ class Shape:
     size_bits: int = OFFSET_BITS
     bursts: int = 4
     stops_at_error: bool = True
+    rings: int = 1
 
     def writer(self) -> StreamWriter:
         return StreamWriter(
@@ -70,6 +85,7 @@ class Shape:
             burst_beats=self.burst_beats,
             address_bits=self.address_bits,
             size_bits=self.size_bits,
+            rings=self.rings,
             stops_at_error=self.stops_at_error,
         )
 
@@ -91,16 +107,22 @@ SHAPES = {
 }
 
 
-def writer_proof(shape: Shape) -> Bench:
-    """Any jobs, any packets, and bursts that are taken at any time."""
-    bench = Bench()
+def writer_proof(shape: Shape, *, chained: bool = False) -> Bench:
+    """Any jobs, any packets, and bursts that are taken at any time.
+
+    Chained, jobs keep their contract, and so do bursts and their beats, of which the solver picks
+    one.
+    """
+    bench = Bench(relies=chained)
     m = bench.m
     writer = shape.writer()
     inside = bench.add(writer)
     width, bits = shape.data_bytes, shape.address_bits
     width_bits = (width - 1).bit_length()
     burst_bits = (shape.burst_beats - 1).bit_length()
-    job, i = bench.drive(writer.job), bench.drive(writer.i, beat_sizes(width))
+    written = UnnamedMemory(bench, "written", bits, 1, shape.rings) if chained else None
+    job = bench.drive(writer.job, write_job(written) if written else None)
+    i = bench.drive(writer.i, beat_sizes(width))
     sender, pending = inside.component("sender"), inside.component("responses").pending
     collected = CollectedRules(shape.burst_beats, number_bits=NUMBER_BITS)
     bench.require(*collected.conditions(bench, sender.data, sender.burst))
@@ -110,7 +132,7 @@ def writer_proof(shape: Shape) -> Bench:
     next_job = inside.component("next_job")
     waits, held = (
         inside["next_job.held_valid"],
-        BoundedJob(bits, shape.size_bits)(inside["next_job.held"]),
+        BoundedJob(bits, shape.size_bits, shape.rings)(inside["next_job.held"]),
     )
     asked, own = (Signal(job.payload.shape(), name=name) for name in ("asked", "own"))
     open_packet = Signal()
@@ -229,12 +251,88 @@ def writer_proof(shape: Shape) -> Bench:
     )
     if shape.stops_at_error:
         bench.cover(failed & sender.burst.valid & (burst.beats == 1), failed & ends & (count == 0))
+    if not written:
+        return bench
+
+    bench.hold(waits, asked, write_job(written))
+    bench.hold(open_packet, own, write_job(written))
+    bench.claim(~open_packet | (inside["ring"] == own.ring))
+    # The beat that is picked, of the burst that comes.
+    picked, picked_strobe = Signal(range(shape.burst_beats)), Signal(width)
+    is_picked = sender.data.valid & (count == picked)
+    m.d.comb += picked.eq(AnyConst(len(picked)))
+    with m.If(is_picked):
+        m.d.sync += picked_strobe.eq(strobe)
+    contract = written_beat(written, width)
+    bench.hold(sender.data.valid, TakenBeat(address, strobe, own.ring), contract)
+    bench.hold(
+        open_packet & (count > picked),
+        TakenBeat(beat_address(burst_address, picked, width), picked_strobe, own.ring),
+        contract,
+    )
+    comes = sender.burst.valid & (picked <= burst.beats)
+    picked_address = beat_address(begins_at, picked, width)
+    beat = TakenBeat(picked_address, Mux(is_picked, strobe, picked_strobe), burst.owner)
+    bench.child("BurstSender", True, comes, beat, contract)
+    bursts = write_request(bits, width)
+    for is_input, stream in ((True, sender.burst), (False, sender.request)):
+        bench.child("BurstSender", is_input, stream.valid, stream.payload, bursts)
+    bench.assert_item(writer.request.valid, writer.request.payload, bursts)
+    bench.claim(
+        *(
+            mine == its
+            for outer, inner in ((writer.request, sender.request), (writer.beats, sender.beats))
+            for mine, its in (
+                (outer.valid, inner.valid),
+                (outer.ready, inner.ready),
+                (Value.cast(outer.payload), Value.cast(inner.payload)),
+            )
+        )
+    )
+    # Without an error, what is told to have been written is what there was behind the padding.
+    if shape.stops_at_error:
+        size_bits = shape.size_bits
+        bench.claim(
+            ~open_packet | (inside["written"] == (offset - first_byte)[:size_bits]),
+            ~open_packet | (inside["writable"] == room[:size_bits]),
+            ~open_packet | (inside["capped"] == (own.limit > own.capacity)),
+            ~(open_packet & inside["capped"] & (offset > end)) | inside["overflow"] | failed,
+        )
+        ended = pending.payload
+        bench.assert_item(
+            (pending.valid & ended.ends & ~ended.overflow & ~failed)
+            & (offset + i.payload.size > first_byte),
+            ended.size,
+            verified_outcome(own.capacity),
+        )
     return bench
 
 
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=()))
 def test_writes_stay_in_the_room_of_their_job(shape, tmp_path):
     prove(writer_proof(shape), tmp_path, depth=MOVE_CYCLES + 2, cover_depth=HOST_BURST_BEATS + 9)
+
+
+class ChainedSender(AnySender):
+    """Gives anything to the bus."""
+
+    def elaborate(self, platform) -> Module:
+        m = super().elaborate(platform)
+        for stream in (self.request, self.beats):
+            m.d.comb += anything(stream)
+        return m
+
+
+CHAINED = {
+    **{name: SHAPES[name] for name in ("host-4", "device-32", "device-64", "device-128")},
+    "host-32-two-rings": replace(SHAPES["host-32"], rings=2),
+}
+
+
+@pytest.mark.parametrize("shape", configs(CHAINED, quick=()))
+def test_writes_keep_their_contract(shape, tmp_path, monkeypatch):
+    replace_parts(monkeypatch, ChainedSender)
+    prove(writer_proof(shape, chained=True), tmp_path, depth=1)
 
 
 FAULTS = {
@@ -263,6 +361,37 @@ FAULTS = {
     "gives the next packet up for a fault": ("p.failed.eq(0),", ""),
     "never begins": ("~p.active | (p.i_fire & self.i.payload.last)", "p.i_fire"),
 }
+
+
+def contract_benches(monkeypatch) -> list[Bench]:
+    """The benches that state contracts here."""
+    replace_parts(monkeypatch, ChainedSender)
+    names = ("host-32-two-rings", "device-32")
+    return [writer_proof(CHAINED[name], chained=True) for name in names]
+
+
+CONTRACT_FAULTS = {
+    "writes behind the room": FAULTS["writes behind the room"],
+    "writes before the destination": FAULTS["writes before the destination"],
+    "crosses a page": FAULTS["crosses a page"],
+    "forgets the ring": ("burst.owner.eq(p.ring)", "burst.owner.eq(0)"),
+    "tells of bytes that had no room": (
+        "Mux(p.fills_space, p.writable, add(",
+        "Mux(p.first, p.writable, add(",
+    ),
+    "gives the bus what it likes": (
+        "wiring.connect(m, sender.beats, wiring.flipped(self.beats))",
+        "m.d.comb += self.beats.valid.eq(sender.beats.valid)",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
+def test_writer_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
+    replace_parts(monkeypatch, ChainedSender)
+    break_elaborate(monkeypatch, StreamWriter, *fault)
+    state_contracts_alone(monkeypatch)
+    find_fault(writer_proof(CHAINED["host-32-two-rings"], chained=True), tmp_path, depth=8)
 
 
 @pytest.mark.parametrize("fault", configs(FAULTS, quick=()))

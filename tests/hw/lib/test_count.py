@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.hdl import Cat, Module, Signal
 
-from cdma.hw.lib.count import count_ones, following, run_length, total
+from cdma.hw.lib.count import count_ones, count_ones_of_word, following, run_length, total
 from tests.lib.simulator import Simulator
 
 
@@ -23,6 +23,23 @@ def test_sums_of_any_number_of_values(count):
                 ctx.set(value, number)
             assert ctx.get(summed) == sum(case)
             assert ctx.get(ones) == sum(number.bit_count() for number in case)
+
+    simulator = Simulator(m)
+    simulator.add_testbench(compare)
+    simulator.run()
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 31, 32])
+def test_ones_of_words_of_any_width(width):
+    word, ones = Signal(width), Signal(8)
+    m = Module()
+    m.d.comb += ones.eq(count_ones_of_word(word))
+    generator = random.Random(width)
+
+    async def compare(ctx):
+        for number in [0, (1 << width) - 1, *(generator.getrandbits(width) for _ in range(100))]:
+            ctx.set(word, number)
+            assert ctx.get(ones) == number.bit_count()
 
     simulator = Simulator(m)
     simulator.add_testbench(compare)

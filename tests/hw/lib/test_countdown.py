@@ -1,16 +1,17 @@
-"""The countdown, against a number that goes down."""
+"""The countdowns, against a number that goes down."""
 
 import random
 
 import pytest
 from amaranth.sim import Simulator
 
-from cdma.hw.lib.countdown import Countdown
+from cdma.hw.lib.countdown import Countdown, LateCountdown
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 8])
-def test_flags_tell_what_is_left_of_any_count(width):
-    countdown = Countdown(width)
+@pytest.mark.parametrize("kind", [Countdown, LateCountdown])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8])
+def test_flags_tell_what_is_left_of_any_count(kind, width):
+    countdown = kind(width)
     rng = random.Random(width)
 
     async def body(ctx):
@@ -28,6 +29,9 @@ def test_flags_tell_what_is_left_of_any_count(width):
                     break
                 assert ctx.get(countdown.is_zero) == (left == 0)
                 assert ctx.get(countdown.is_one) == (left == 1)
+                if kind is LateCountdown:
+                    assert ctx.get(countdown.is_two) == (left == 2)
+                assert ctx.get(countdown.count) == left
                 down = rng.randrange(3)
                 ctx.set(countdown.one, down == 1)
                 ctx.set(countdown.two, down == 2)

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import (
     HalfRateRegister,
+    LateValidRegister,
     PingPongBuffer,
     PipelineControl,
     PipelineRegister,
@@ -47,7 +48,29 @@ def decided_by_low_bits(shape):
     return PingPongBuffer(shape, lambda payload: payload[:3])
 
 
-BUFFERS = [SkidBuffer, PingPongBuffer, decided_by_low_bits, PipelineRegister, ControlledRegister]
+class ExpectantRegister(wiring.Component):
+    """A `LateValidRegister` that always expects an input: it loads what is not valid, too."""
+
+    def __init__(self, bits):
+        super().__init__({"i": In(stream.Signature(bits)), "o": Out(stream.Signature(bits))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.register = register = LateValidRegister(self.i.payload.shape())
+        wiring.connect(m, wiring.flipped(self.i), register.i)
+        wiring.connect(m, register.o, wiring.flipped(self.o))
+        m.d.comb += register.i_maybe.eq(1)
+        return m
+
+
+BUFFERS = [
+    SkidBuffer,
+    PingPongBuffer,
+    decided_by_low_bits,
+    PipelineRegister,
+    ControlledRegister,
+    ExpectantRegister,
+]
 
 
 def payloads(count):
@@ -114,6 +137,7 @@ def test_blocked_buffer_has_no_bubble_when_it_is_let_go(bench):
         (PingPongBuffer, 2),
         (PipelineRegister, 1),
         (ControlledRegister, 1),
+        (ExpectantRegister, 1),
         (HalfRateRegister, 1),
         (ReverseRegister, 1),
     ],

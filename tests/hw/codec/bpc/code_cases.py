@@ -3,6 +3,7 @@
 import numpy as np
 
 from cdma.golden.formats.bpc.bpc import encode_entries
+from cdma.hw.codec.entry.payloads import CODE_BYTES
 from tests.golden.buddy.entries import all_planes_raw, mixed_entries
 from tests.golden.formats.bpc import slow_bpc
 
@@ -85,9 +86,10 @@ def hand_made():
 
 
 def encoded(entries):
-    """The codes of entries, the raw ones of them as if they were codes."""
+    """The codes of entries, the raw ones of them as if they were codes, as far as the decoder takes
+    them."""
     codes = encode_entries(entries)
-    return codes.data, -(-codes.bits // 8)
+    return codes.data, np.minimum(-(-codes.bits // 8), CODE_BYTES)
 
 
 def damaged(count, seed=0):
@@ -103,7 +105,7 @@ def damaged(count, seed=0):
     noise = np.flatnonzero(damage == 3)
     rows[noise] = generator.integers(0, 256, (noise.size, 128))
     rows[noise, 0] &= 0x1F
-    sizes[noise] = generator.integers(0, 129, noise.size)
+    sizes[noise] = generator.integers(0, CODE_BYTES + 1, noise.size)
     return rows, sizes
 
 

@@ -5,6 +5,7 @@ import pytest
 from cdma.golden.formats.bpc.decoder import decode_entries
 from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc.decompressor import BpcDecompressor
+from cdma.hw.codec.entry.payloads import CODE_BYTES
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.codec.bpc.code_cases import damaged, encoded, hand_made, noise_behind, truncations
@@ -19,7 +20,7 @@ def bench(request):
 
 def codes_of(rows, sizes):
     return [
-        {"data": int.from_bytes(row.tobytes(), "little"), "size": int(size)}
+        {"data": int.from_bytes(row[:CODE_BYTES].tobytes(), "little"), "size": int(size)}
         for row, size in zip(rows, sizes, strict=True)
     ]
 
