@@ -42,7 +42,7 @@ MODULES = (
     *(test_shifter, test_writer, test_burst_sender),
 )
 
-CARRIERS = ("Fifo", "HalfRateRegister", "PipelineRegister", "SkidBuffer")
+CARRIERS = ("Fifo", "HalfRateRegister", "LateValidRegister", "PipelineRegister", "SkidBuffer")
 """Queues: whatever is in them came, so they keep what contract they get (`test_buffers.py`)."""
 
 ELSEWHERE = {

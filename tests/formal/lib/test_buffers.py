@@ -16,6 +16,7 @@ from cdma.hw.lib.count import count_ones, total
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import (
     HalfRateRegister,
+    LateValidRegister,
     PingPongBuffer,
     PipelineControl,
     PipelineRegister,
@@ -94,17 +95,22 @@ def test_ping_pong_buffer_is_a_queue(shape, decisive, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("kind", [PipelineRegister, HalfRateRegister])
+@pytest.mark.parametrize("kind", [PipelineRegister, HalfRateRegister, LateValidRegister])
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte"]))
 def test_register_is_a_queue(shape, kind, tmp_path):
     bench = Bench()
     register = kind(shape)
     inside = bench.add(register)
     i, o = bench.drive(register.i), bench.watch(register.o)
+    held_valid = "held_valid"
+    if kind is LateValidRegister:
+        # What may come and does not is loaded, too.
+        bench.m.d.comb += register.i_maybe.eq(i.valid | AnySeq(1))
+        held_valid = "control.held_valid"
     order = Order(bench, len(Value.cast(register.o.payload)), count_bits=2)
     order.comes(one(i.moves, i.payload))
     order.leaves(one(o.moves, o.payload))
-    order.on_the_way(one(inside["held_valid"], inside["held"]))
+    order.on_the_way(one(inside[held_valid], inside["held"]))
     prove(bench, tmp_path, depth=2)
 
 
