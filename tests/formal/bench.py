@@ -85,6 +85,16 @@ def anything(stream: Any) -> list[Assign]:
     return [stream.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
 
 
+def anything_at(component: wiring.Component, flow: wiring.Flow) -> list[Assign]:
+    """Let all of a component's ports that lead one way be whatever they like, at any time."""
+    wires = [
+        Value.cast(value)
+        for _path, member, value in component.signature.flatten(component)
+        if member.flow is flow
+    ]
+    return [wire.eq(AnySeq(len(wire))) for wire in wires]
+
+
 def channel(axi: Any, name: str, *fields: str) -> tuple[SimpleNamespace, list[str]]:
     """One channel of an AXI port as a record of its handshake and fields, and the fields' names.
 
@@ -185,10 +195,7 @@ class CutOut(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        for _path, member, value in self.signature.flatten(self):
-            if member.flow is Out:
-                wire = Value.cast(value)
-                m.d.comb += wire.eq(AnySeq(len(wire)))
+        m.d.comb += anything_at(self, Out)
         return m
 
 

@@ -39,6 +39,14 @@ def state_contracts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bench, "require", lambda bench, *conditions: None)
 
 
+def break_contract(
+    monkeypatch: pytest.MonkeyPatch, component: type[Elaboratable], right: str, wrong: str
+) -> None:
+    """Break a component, of which a chained proof has to find that it breaks its contracts."""
+    break_elaborate(monkeypatch, component, right, wrong)
+    state_contracts_alone(monkeypatch)
+
+
 def find_fault(design: Elaboratable, folder: Path, *, depth: int, cover_depth: int = 20) -> None:
     """Assert that an assertion fails in the first `depth` cycles of a design with a fault."""
     found = rf"(?s)bmc to depth {depth}: FAIL.*Assert failed in top"

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amaranth.hdl import ResetSignal, Signal, Value
-from amaranth.hdl._ast import AnySeq
+from amaranth.hdl import ResetSignal, Signal
 from amaranth.lib.wiring import In
 
 from cdma.golden.buddy.address_map import MapStatus
@@ -47,8 +46,8 @@ from tests.formal.buddy.test_mapper import CONFIGS as PAGES
 from tests.formal.buddy.test_mapper import FAULTS as FAULTS_OF_PLACES
 from tests.formal.buddy.test_mapper import Entry, regions_of
 from tests.formal.dma.test_contracts import Stated, open_contracts
-from tests.formal.dma.test_wiring import Shell, streams
 from tests.formal.sby import check, prove
+from tests.formal.wiring import Shell, open_block, streams
 from tests.lib.shares import configs
 
 
@@ -77,25 +76,18 @@ def wiring_proof(block: Any) -> Bench:
     """All components of a block give anything that keeps their contracts."""
     bench = Bench()
     sectors = UnnamedSectors.of(bench)
-    inside = block.elaborate(None)
-    block._MustUse__used = True
-    bench.subject = type(block).__name__
-    for flow, shape, _place, port in streams(block):
-        contract = None if is_pin(port) else contract_of(shape, sectors)
-        if contract is not None:
-            state = bench.assume_item if flow is In else bench.assert_item
-            state(port.valid, port.payload, contract)
-    for _path, member, value in block.signature.flatten(block):
-        if member.flow is In:
-            wire = Value.cast(value)
-            bench.m.d.comb += wire.eq(AnySeq(len(wire)))
+
+    def contract_at(shape: Any, _place: int, port: Any) -> Any:
+        return None if is_pin(port) else contract_of(shape, sectors)
+
+    inside = open_block(bench, block, contract_at)
     for name, (part, src_loc) in list(inside._named_submodules.items()):
         if isinstance(part, Scoreboard):
             continue
         inside._named_submodules[name] = (Shell(part), src_loc)
         kind = type(part).__name__
         for flow, shape, place, port in streams(part):
-            contract = None if is_pin(port) else contract_of(shape, sectors)
+            contract = contract_at(shape, place, port)
             if contract is None or kind == METADATA or (name, place) == METADATA_PORT:
                 continue
             if isinstance(part, Axi4Port):

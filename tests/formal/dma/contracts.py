@@ -172,17 +172,24 @@ def both(premise: Value, conditions: Sequence[Condition]) -> list[Condition]:
     return [(premise & also, conclusion) for also, conclusion in conditions]
 
 
+def source_of(config: EngineConfig, device_read: UnnamedMemory, job: Any) -> list[Condition]:
+    """What a job reads: something, from an element on, that spares the block."""
+    alignment = (config.codec.element_bytes - 1).bit_length()
+    return [
+        (ALWAYS, job.length != 0),
+        (ALWAYS, job.src[:alignment] == 0),
+        device_read.inside(job.src, job.length),
+        device_read.spared(job.src, job.length, job.ring),
+    ]
+
+
 def out_job(config: EngineConfig, memories: Memories) -> Contract:
     """`OutJob`: source and destination spare the blocks."""
-    alignment = (config.codec.element_bytes - 1).bit_length()
 
     def rules(_bench: Bench, port: Port) -> list[Condition]:
         job = port.payload
         return [
-            (ALWAYS, job.length != 0),
-            (ALWAYS, job.src[:alignment] == 0),
-            memories.device_read.inside(job.src, job.length),
-            memories.device_read.spared(job.src, job.length, job.ring),
+            *source_of(config, memories.device_read, job),
             memories.host_written.spared(job.dst, job.capacity, job.ring),
         ]
 
@@ -216,17 +223,11 @@ def in_job(memories: Memories) -> Contract:
 
 def read_job(config: EngineConfig, device_read: UnnamedMemory) -> Contract:
     """`ReadJob`: something is read, and its first line's unit is one of the engine's."""
-    alignment = (config.codec.element_bytes - 1).bit_length()
 
     def rules(_bench: Bench, port: Port) -> list[Condition]:
         job = port.payload
-        return [
-            (ALWAYS, job.length != 0),
-            (ALWAYS, job.src[:alignment] == 0),
-            (ALWAYS, job.first_unit < config.units),
-            device_read.inside(job.src, job.length),
-            device_read.spared(job.src, job.length, job.ring),
-        ]
+        source = source_of(config, device_read, job)
+        return [*source, (ALWAYS, job.first_unit < config.units)]
 
     return Contract("ReadJob", rules)
 

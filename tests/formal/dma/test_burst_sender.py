@@ -13,7 +13,7 @@ from cdma.hw.dma.outbound.burst_sender import SHORT_BURSTS, BurstSender
 from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS
 from cdma.hw.lib.fifo import Fifo
 from tests.formal.bench import Bench, anything
-from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.broken import break_contract, break_elaborate, find_fault
 from tests.formal.dma.contracts import (
     TakenBeat,
     UnnamedMemory,
@@ -239,8 +239,7 @@ CONTRACT_FAULTS = {
 
 @pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
 def test_sender_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, BurstSender, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, BurstSender, *fault)
     find_fault(sender_proof(SHAPES["device-32"], chained=True), tmp_path, depth=10, cover_depth=21)
 
 

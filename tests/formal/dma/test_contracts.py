@@ -32,10 +32,11 @@ from tests.formal.dma import (
     test_writer,
 )
 from tests.formal.dma.contracts import Memories, contract_of
-from tests.formal.dma.test_wiring import TRANSPARENT, streams
+from tests.formal.dma.test_wiring import TRANSPARENT
 from tests.formal.engines import codec_of
 from tests.formal.lib.test_width_converter import narrower_proof, widener_proof
 from tests.formal.rules import BEAT, PADDED_BEAT
+from tests.formal.wiring import streams
 
 MODULES = (
     *(test_windows, test_ring, test_record_places, test_wiring, test_lines, test_reads),

@@ -14,7 +14,7 @@ from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.formal.bench import Bench, Condition, Port, anything
-from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.broken import break_contract, break_elaborate, find_fault
 from tests.formal.countdown import late_countdown
 from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.dma.contracts import (
@@ -535,8 +535,7 @@ SPLITTER_CONTRACT_FAULTS = {
 
 @pytest.mark.parametrize("fault", configs(ISSUER_CONTRACT_FAULTS, quick=()))
 def test_issuer_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, LineIssuer, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, LineIssuer, *fault)
     bench = issuer_proof(CHAINED["tiny-two-rings"], chained=True)
     find_fault(bench, tmp_path, depth=6)
 
@@ -544,8 +543,7 @@ def test_issuer_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
 @pytest.mark.parametrize("fault", configs(SPLITTER_CONTRACT_FAULTS, quick=()))
 def test_splitter_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
     monkeypatch.setattr(LineSplitter, "_unpackers", any_unpackers)
-    break_elaborate(monkeypatch, LineSplitter, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, LineSplitter, *fault)
     bench = splitter_proof(CHAINED_SPLITTERS["three-two-rings"], chained=True)
     find_fault(bench, tmp_path, depth=6)
 

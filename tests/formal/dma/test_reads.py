@@ -15,7 +15,7 @@ from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.outbound.reader import LineReader
 from tests.formal.bench import Bench, Condition, Port
-from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.broken import break_contract, break_elaborate, find_fault
 from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.dma.contracts import UnnamedMemory, line_request, read_request, receive_job
 from tests.formal.engines import HOSTS, codec_of, engine_of
@@ -384,15 +384,13 @@ RECEIVER_CONTRACT_FAULTS = {
 
 @pytest.mark.parametrize("fault", configs(READER_CONTRACT_FAULTS, quick=()))
 def test_reader_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, LineReader, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, LineReader, *fault)
     find_fault(reader_proof(CODECS["64"], lines=2, chained=True), tmp_path, depth=6)
 
 
 @pytest.mark.parametrize("fault", configs(RECEIVER_CONTRACT_FAULTS, quick=()))
 def test_receiver_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, StreamReceiver, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, StreamReceiver, *fault)
     small = replace(CHAINED["32-two-rings"], read_buffer_bytes=1024)
     find_fault(receiver_proof(small, chained=True), tmp_path, depth=6)
 

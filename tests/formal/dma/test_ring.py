@@ -12,7 +12,7 @@ from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, FetchedDescriptor
 from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, DescriptorFetcher
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
-from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.broken import break_contract, break_elaborate, find_fault
 from tests.formal.dma.contracts import UnnamedMemory, read_request, ring_registers
 from tests.formal.engines import HOSTS, engine_of
 from tests.formal.order import Order, one
@@ -254,8 +254,7 @@ CONTRACT_FAULTS = {
 
 @pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
 def test_fetcher_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, DescriptorFetcher, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, DescriptorFetcher, *fault)
     find_fault(fetcher_proof(HOSTS["64"], chained=True), tmp_path, depth=8)
 
 

@@ -22,7 +22,7 @@ from cdma.hw.dma.control.registers import Registers
 from cdma.hw.dma.control.windows import PAGE_BITS, RingWindowChecker
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench, channel
-from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.broken import break_contract, break_elaborate, find_fault, state_contracts_alone
 from tests.formal.dma.contracts import (
     Memories,
     UnnamedMemory,
@@ -253,8 +253,7 @@ CONTRACT_FAULTS = {
 
 @pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
 def test_checker_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, DescriptorChecker, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, DescriptorChecker, *fault)
     find_fault(checker_proof(CHAINED["32"], chained=True), tmp_path, depth=6)
 
 

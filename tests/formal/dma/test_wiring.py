@@ -5,20 +5,16 @@ its outputs, whenever it likes (`Shell`). The proof asserts the contracts of the
 and of the block's outputs: what the block itself does between them is all that is left.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amaranth.hdl import Elaboratable, Module, Signal, Value
-from amaranth.hdl._ast import AnySeq
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Value
+from amaranth.lib.wiring import In
 
-from cdma.hw.bus.axi import Axi4Signature
-from cdma.hw.bus.burst import ReadGuard, ReadRequest, WriteRequest
+from cdma.hw.bus.burst import ReadGuard
 from cdma.hw.bus.port import Axi4Port
 from cdma.hw.bus.read_half import ReadHalf
 from cdma.hw.bus.request_arbiter import RequestArbiter
@@ -41,6 +37,7 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.dma.contracts import Memories, contract_of
 from tests.formal.engines import codec_of
 from tests.formal.sby import prove
+from tests.formal.wiring import Shell, open_block, streams
 from tests.lib.shares import configs
 
 TRANSPARENT = (Fork, RoundRobinArbiter)
@@ -48,52 +45,6 @@ TRANSPARENT = (Fork, RoundRobinArbiter)
 
 RING_NUMBERED = ("DescriptorChecker", "DescriptorFetcher")
 """Components of which each ring has its own; the ring's number is in their names."""
-
-
-def leave_out(component: Any) -> None:
-    """Let Amaranth not warn that a component, with those that it has made, is not elaborated."""
-    component._MustUse__used = True
-    for part in vars(component).values():
-        if isinstance(part, Elaboratable):
-            leave_out(part)
-
-
-class Shell(Elaboratable):
-    """A component's ports, of which it drives the outputs as it likes."""
-
-    def __init__(self, component: wiring.Component) -> None:
-        self.component = component
-        leave_out(component)
-
-    def elaborate(self, platform) -> Module:
-        m = Module()
-        for _path, member, value in self.component.signature.flatten(self.component):
-            if member.flow is Out:
-                wire = Value.cast(value)
-                m.d.comb += wire.eq(AnySeq(len(wire)))
-        return m
-
-
-def streams(component: wiring.Component) -> Iterator[tuple[Any, Any, int, Any]]:
-    """Direction, shape of payload, place in its array, and stream of each port that is a stream.
-
-    The two channels of addresses of an AXI4 port are such streams, too.
-    """
-    for name, member in component.signature.members.items():
-        if not member.is_signature:
-            continue
-        port = getattr(component, name)
-        if isinstance(member.signature, stream.Signature):
-            for place, one in enumerate(port if member.dimensions else [port]):
-                yield member.flow, member.signature.members["payload"].shape, place, one
-        elif isinstance(member.signature, Axi4Signature):
-            bits = len(port.araddr)
-            for prefix, shape in (("ar", ReadRequest(bits)), ("aw", WriteRequest(bits))):
-                valid, address, beats = (
-                    getattr(port, prefix + field) for field in ("valid", "addr", "len")
-                )
-                request = SimpleNamespace(address=address, beats=beats, owner=Signal(0))
-                yield member.flow, shape, 0, SimpleNamespace(valid=valid, payload=request)
 
 
 def carried(block: Any, parts: dict[str, Any]) -> list[tuple[Any, Any]]:
@@ -152,18 +103,12 @@ def wiring_proof(block: Any, config: EngineConfig, *, writes: bool = False) -> B
     """
     bench = Bench()
     memories = Memories.of(bench, config)
-    inside = block.elaborate(None)
-    block._MustUse__used = True
-    bench.subject = type(block).__name__
-    for flow, shape, place, port in streams(block):
-        contract = contract_of(shape, config, memories, place, writes=writes)
-        if contract is not None and not hides_ring(config, port):
-            state = bench.assume_item if flow is In else bench.assert_item
-            state(port.valid, port.payload, contract)
-    for _path, member, value in block.signature.flatten(block):
-        if member.flow is In:
-            wire = Value.cast(value)
-            bench.m.d.comb += wire.eq(AnySeq(len(wire)))
+
+    def contract_at(shape: Any, place: int, port: Any, *, writes: bool = writes) -> Any:
+        hidden = hides_ring(config, port)
+        return None if hidden else contract_of(shape, config, memories, place, writes=writes)
+
+    inside = open_block(bench, block, contract_at)
     parts = {}
     for name, (part, src_loc) in list(inside._named_submodules.items()):
         if isinstance(part, TRANSPARENT):
@@ -175,11 +120,11 @@ def wiring_proof(block: Any, config: EngineConfig, *, writes: bool = False) -> B
         for flow, shape, place, port in streams(part):
             hint = int(suffix) if kind in RING_NUMBERED and suffix.isdigit() else place
             within = writes or isinstance(part, WriteHalf)
-            contract = contract_of(shape, config, memories, hint, writes=within)
+            contract = contract_at(shape, hint, port, writes=within)
             # No bound rests on what an inbound stream is cut into.
             if isinstance(block, InPath) and isinstance(shape, Beat):
                 continue
-            if contract is not None and not hides_ring(config, port):
+            if contract is not None:
                 bench.child(kind, flow is In, port.valid, port.payload, contract)
     if isinstance(block, DmaEngine):
         require_judged_rings(bench, config, parts)

@@ -14,7 +14,7 @@ from cdma.hw.dma.outbound.burst_sender import BurstSender
 from cdma.hw.dma.outbound.write_responses import WriteResponseCollector
 from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, BoundedJob, StreamWriter
 from tests.formal.bench import Bench, anything
-from tests.formal.broken import break_elaborate, find_fault, state_contracts_alone
+from tests.formal.broken import break_contract, break_elaborate, find_fault
 from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.dma.contracts import (
     TakenBeat,
@@ -389,8 +389,7 @@ CONTRACT_FAULTS = {
 @pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
 def test_writer_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
     replace_parts(monkeypatch, ChainedSender)
-    break_elaborate(monkeypatch, StreamWriter, *fault)
-    state_contracts_alone(monkeypatch)
+    break_contract(monkeypatch, StreamWriter, *fault)
     find_fault(writer_proof(CHAINED["host-32-two-rings"], chained=True), tmp_path, depth=8)
 
 
