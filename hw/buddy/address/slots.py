@@ -1,21 +1,19 @@
 """Numbers of an entry's sectors in device memory and in buddy memory."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from cdma.golden.buddy.address_map import DEVICE_SLOT_BYTES, ENTRY_SECTORS
 from cdma.golden.buddy.entry import SECTOR_BYTES, SECTORS, SIZES, XC_CLASS, XC_METADATA
 from cdma.hw.config import BuddyConfig
 
+_TARGETS = 8
+"""Values of a target's three bits; the values of invalid targets are never used."""
+
 
 def slot_sectors(target: Value) -> Value:
     """Return the number of sectors of device memory that an entry's slot touches."""
-    # Not as an `Array`: alone, Yosys makes a memory of it, whose contents proofs know nothing of.
-    numbers = [-(-slot // SECTOR_BYTES) for slot in DEVICE_SLOT_BYTES]
-    return Cat(
-        Cat(target == known for known, number in enumerate(numbers) if number >> bit & 1).any()
-        for bit in range(ENTRY_SECTORS.bit_length())
-    )
+    return Array(_padded([-(-slot // SECTOR_BYTES) for slot in DEVICE_SLOT_BYTES]))[target]
 
 
 def size_class(config: BuddyConfig, metadata: Value, place: data.View) -> Value:
@@ -65,3 +63,7 @@ def split_sectors(m: Module, target: Value, number: Value, *, name: str) -> tupl
                     with m.Else():
                         m.d.comb += device.eq(sectors)
     return device, buddy
+
+
+def _padded(values: list[int]) -> list[int]:
+    return values + [0] * (_TARGETS - len(values))

@@ -169,7 +169,7 @@ class SpillQueues(wiring.Component):
         keep = Signal(ExpectedEntry(self.config))
         entry = self.i.payload
         queue = Signal(range(self.queues + 1))
-        # The same as flags, as it decides about all the rest of the cycle.
+        # The same as flags, and not from the number: it decides about all the rest of the cycle.
         is_queue = Signal(self.queues + 1)
         is_full = Signal()
         moved = Signal(range(ENTRY_SECTORS + 1))
