@@ -17,6 +17,7 @@ MODES = {
     "bmc": "cycles from reset",
     "cover": "covers within",
     "equivalent": "modules",
+    "power_up": "registers and memories without a reset",
 }
 
 
