@@ -326,9 +326,12 @@ class Bench(Elaboratable):
         self.require(waited <= cycles)
         return waited
 
-    def trust(self, stream: Any, rules: Rules) -> Port:
-        """Assume the rules of a stream inside, which the proof of its source has asserted."""
-        port = self._port(stream.valid, stream.ready, stream.payload)
+    def trust(self, stream: Any, rules: Rules, bits: Value | None = None) -> Port:
+        """Assume the rules of a stream inside, which the proof of its source has asserted.
+
+        `bits` are what is known not to change while it waits; the whole payload if not given.
+        """
+        port = self._port(stream.valid, stream.ready, stream.payload, bits)
         self._state(port, rules, self.assume)
         self.cover(port.moves)
         return port

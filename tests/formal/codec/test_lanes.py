@@ -11,8 +11,18 @@ from amaranth.hdl._ast import AnyConst
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.lanes import BlockCounts, gather, ones_before, scatter, swaps
 from tests.formal.bench import Bench
+from tests.formal.broken import find_fault
+from tests.formal.codec.lane_theorems import (
+    LaneCounts,
+    at,
+    blocks_are_of,
+    bounds,
+    gathers,
+    joined_are_of,
+    scatters,
+)
 from tests.formal.sby import check
-from tests.lib.shares import widths
+from tests.lib.shares import configs, widths
 
 
 def count_proof(lanes: int, places: range) -> Bench:
@@ -102,6 +112,76 @@ def network_proof(lanes: int, *, from_first: bool) -> Bench:
     return bench
 
 
+def any_counts(bench: Bench, lanes: int, present: Signal, name: str) -> LaneCounts:
+    """The counts of any lanes."""
+    counts = LaneCounts(lanes, name)
+    for number in (present, *counts.below):
+        bench.m.d.comb += number.eq(AnyConst(len(number)))
+    bench.assume(counts.are_of(present))
+    return counts
+
+
+def network_theorem_proof(lanes: int, network: str, *, from_first: bool) -> Bench:
+    """`gather` or `scatter` moves what a stand-in is said to move, whatever is in absent lanes."""
+    bench = Bench()
+    m = bench.m
+    bits = (lanes - 1).bit_length()
+    present, start, picked, place = Signal(lanes), Signal(bits), Signal(bits), Signal(bits)
+    elements = [Signal(name=f"in_{k}") for k in range(lanes)]
+    for free in (start, picked, *elements):
+        m.d.comb += free.eq(AnyConst(len(free)))
+    counts = any_counts(bench, lanes, present, "counts")
+    if from_first:
+        bench.assume(start == 0)
+    levels = swaps(m, counts.ones(), None if from_first else start, name="swap")
+    moves, theorem = {"gather": (gather, gathers), "scatter": (scatter, scatters)}[network]
+    moved = moves(m, elements, levels, from_first=from_first, name=network)
+    is_present = at(list(present), picked)
+    m.d.comb += place.eq(start + counts.of_lane(picked))
+    bench.implies(is_present, theorem(elements, moved, counts, start, picked, place))
+    bench.cover(is_present & (place == lanes // 2), is_present & (picked != place))
+    return bench
+
+
+def bounds_proof(lanes: int) -> Bench:
+    """The bounds of counts, for a lane that the solver picks."""
+    bench = Bench()
+    present, lane = Signal(lanes), Signal(range(lanes))
+    bench.m.d.comb += lane.eq(AnyConst(len(lane)))
+    counts = any_counts(bench, lanes, present, "counts")
+    bench.require(*bounds(counts, present, lane))
+    bench.cover(counts.all == lanes, counts.of_lane(lane) == lanes // 2)
+    return bench
+
+
+def block_theorem_proof(lanes: int, blocks_at: range) -> Bench:
+    """`BlockCounts.count` counts what a stand-in is said to count, in these blocks."""
+    bench = Bench()
+    present = Signal(lanes)
+    blocks = BlockCounts(lanes)
+    counts = any_counts(bench, lanes, present, "counts")
+    counted = blocks.count(bench.m, present, name="blocks")
+    each = list(blocks_are_of(counted, blocks, counts))
+    bench.require(*each[blocks_at.start * blocks.block : blocks_at.stop * blocks.block])
+    bench.cover(counts.all == lanes)
+    return bench
+
+
+def join_theorem_proof(lanes: int) -> Bench:
+    """`BlockCounts.join` makes of such counts what a stand-in is said to make."""
+    bench = Bench()
+    present = Signal(lanes)
+    blocks = BlockCounts(lanes)
+    counts = any_counts(bench, lanes, present, "counts")
+    counted = Signal(blocks)
+    bench.m.d.comb += counted.as_value().eq(AnyConst(blocks.size))
+    bench.assume(*blocks_are_of(counted, blocks, counts))
+    ones, count = blocks.join(bench.m, counted, name="joined")
+    bench.require(*joined_are_of(ones, count, counts))
+    bench.cover(counts.all == lanes)
+    return bench
+
+
 LANES = widths(2, 4, 8, 16, 32, 64, 128, quick=[8])
 
 
@@ -123,3 +203,51 @@ def test_counts_in_blocks_are_those_of_all_lanes(lanes, tmp_path):
 def test_networks_move_every_element_there_and_back(lanes, from_first, tmp_path):
     proof = network_proof(lanes, from_first=from_first)
     check(proof, tmp_path, depth=1, cover_depth=1, timeout_s=1500)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_counts_keep_their_bounds(lanes, tmp_path):
+    check(bounds_proof(lanes), tmp_path, depth=1, cover_depth=1)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_stand_ins_of_counts_are_right(lanes, tmp_path):
+    blocks = BlockCounts(lanes)
+    for b in range(lanes // blocks.block):
+        check(block_theorem_proof(lanes, range(b, b + 1)), tmp_path, depth=1, cover_depth=1)
+    check(join_theorem_proof(lanes), tmp_path, depth=1, cover_depth=1)
+
+
+STARTS = {
+    **{f"{lanes}-anywhere": (lanes, False) for lanes in (2, 4, 8, 16, 32)},
+    **{f"{lanes}-from_first": (lanes, True) for lanes in (2, 8, 32, 128)},
+}
+"""Those of the pipelines that have stand-ins: a sector that is a line begins in the first lane."""
+
+
+@pytest.mark.parametrize("network", ["gather", "scatter"])
+@pytest.mark.parametrize("start", configs(STARTS, quick=()))
+def test_stand_ins_of_networks_are_right(start, network, tmp_path):
+    lanes, from_first = start
+    proof = network_theorem_proof(lanes, network, from_first=from_first)
+    check(proof, tmp_path, depth=1, cover_depth=1, timeout_s=1500)
+
+
+@pytest.mark.verify
+def test_networks_without_their_last_level_are_found(tmp_path, monkeypatch):
+    real = gather
+
+    def short(m, elements, levels, **options):
+        return real(m, elements, levels[:-1], **options)
+
+    monkeypatch.setattr(f"{__name__}.gather", short)
+    find_fault(network_theorem_proof(8, "gather", from_first=False), tmp_path, depth=1)
+
+
+@pytest.mark.verify
+def test_counts_that_leave_a_lane_out_are_found(tmp_path, monkeypatch):
+    def short(m, present, **options):
+        return ones_before(m, present & ~1, **options)
+
+    monkeypatch.setattr("cdma.hw.lib.lanes.ones_before", short)
+    find_fault(block_theorem_proof(8, range(2)), tmp_path, depth=1)
