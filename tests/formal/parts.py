@@ -49,17 +49,18 @@ def _holds(condition: Value) -> Value:
     return Value.cast(condition).bool()
 
 
-def prove_in_parts(
-    proof: Callable[[Bench], None], folder: Path, *, parts: int, timeout_s: int = 600
+def prove_part(
+    proof: Callable[[Bench], None], folder: Path, part: int, *, parts: int, timeout_s: int = 600
 ) -> None:
-    """Prove all assertions by induction over one cycle, and reach each cover.
+    """Prove a part of the assertions by induction over one cycle; the first reaches each cover.
 
     Parameters
     ----------
     proof
         Builds a bench, the same one for each part.
+    part
+        Which one of `parts`, from 0 on. All of them are the proof.
     """
-    for part in range(parts):
-        bench = PartBench(part, parts)
-        proof(bench)
-        prove(bench, folder, depth=1, timeout_s=timeout_s)
+    bench = PartBench(part, parts)
+    proof(bench)
+    prove(bench, folder, depth=1, timeout_s=timeout_s)

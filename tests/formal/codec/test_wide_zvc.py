@@ -40,7 +40,7 @@ from tests.formal.codec.lane_theorems import (
 from tests.formal.codec.test_zvc import BeatPosition, number_of
 from tests.formal.lines import SHIPPED, TINY
 from tests.formal.order import Order, Run, one
-from tests.formal.parts import prove_in_parts
+from tests.formal.parts import prove_part
 from tests.formal.rules import SectorRules
 from tests.lib.shares import configs
 
@@ -604,15 +604,25 @@ SHAPES = {
 PROOFS = {"compressor": wide_compressor_proof, "decompressor": wide_decompressor_proof}
 
 
+PARTS = {
+    f"{name}-part-{part}": (shape, part)
+    for name, shape in SHAPES.items()
+    for part in range(shape.parts)
+}
+"""Each in a test, so that each has its own verdict."""
+
+
 @pytest.mark.parametrize("proof", PROOFS.values(), ids=PROOFS)
-@pytest.mark.parametrize("shape", configs(SHAPES, quick=()))
-def test_pipelines_keep_an_element_of_any_line(shape, proof, tmp_path, monkeypatch):
+@pytest.mark.parametrize("shape_and_part", configs(PARTS, quick=()))
+def test_pipelines_keep_an_element_of_any_line(shape_and_part, proof, tmp_path, monkeypatch):
+    shape, part = shape_and_part
+
     def build(bench: Bench) -> None:
         # Each part has stand-ins of its own.
         with monkeypatch.context() as patch:
             proof(bench, shape.config, patch)
 
-    prove_in_parts(build, tmp_path, parts=shape.parts, timeout_s=900)
+    prove_part(build, tmp_path, part, parts=shape.parts, timeout_s=900)
 
 
 def stated_sides(shape: Shape) -> set[tuple[str, str]]:
