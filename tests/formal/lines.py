@@ -132,6 +132,11 @@ def sector_item(sector: object) -> Value:
     return Cat(*elements, sector.last, sector.empty)
 
 
+def place_after(config: CodecConfig, place: Value, last: Value) -> Value:
+    """The place in its line of the sector behind one at this place, which may end its transfer."""
+    return Mux(last | (place == config.sectors - 1), 0, place + 1)
+
+
 def encoding(
     m: Module, config: CodecConfig, beat: object, number: Value, line: Line, *, name: str
 ) -> tuple[list[Value], list[Signal]]:

@@ -39,7 +39,7 @@ from tests.formal.codec.lane_theorems import (
     ways_are_of,
 )
 from tests.formal.codec.test_zvc import BeatPosition, number_of
-from tests.formal.lines import SHIPPED, TINY
+from tests.formal.lines import SHIPPED, TINY, place_after
 from tests.formal.order import Order, Run, one
 from tests.formal.parts import prove_part
 from tests.formal.rules import SectorRules
@@ -258,11 +258,8 @@ def wide_compressor_proof(bench: Bench, config: CodecConfig, patch: pytest.Monke
     # The neighbors' places agree with the component's.
     at_input = Signal(range(sectors))
 
-    def place_after(place, last):
-        return Mux(last | (place == sectors - 1), 0, place + 1)
-
     m.d.comb += at_input.eq(
-        Mux(compared_valid, place_after(inside["index"], compared_last), inside["index"])
+        Mux(compared_valid, place_after(config, inside["index"], compared_last), inside["index"])
     )
     for valid, last, empty, place in (
         (packed_valid, packed_last, packed_empty, index),
@@ -517,13 +514,12 @@ def wide_decompressor_proof(bench: Bench, config: CodecConfig, patch: pytest.Mon
     # The places of the sectors on their way.
     at_stage_2, at_stage_1 = Signal(range(sectors)), Signal(range(sectors))
 
-    def place_after(place, last):
-        return Mux(last | (place == sectors - 1), 0, place + 1)
-
     m.d.comb += [
-        at_stage_2.eq(Mux(sector_valid, place_after(place.place, o.payload.last), place.place)),
+        at_stage_2.eq(
+            Mux(sector_valid, place_after(config, place.place, o.payload.last), place.place)
+        ),
         at_stage_1.eq(
-            Mux(routed_valid, place_after(at_stage_2, inside["routed_last"]), at_stage_2)
+            Mux(routed_valid, place_after(config, at_stage_2, inside["routed_last"]), at_stage_2)
         ),
     ]
     bench.require(index == at_stage_1)

@@ -26,6 +26,7 @@ from tests.formal.lines import (
     Line,
     compacted,
     encoding,
+    place_after,
     sector_item,
 )
 from tests.formal.order import Order, Run, one
@@ -228,11 +229,8 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     # The neighbors' places agree with the component's.
     at_input = Signal(range(sectors))
 
-    def place_after(place, last):
-        return Mux(last | (place == sectors - 1), 0, place + 1)
-
     m.d.comb += at_input.eq(
-        Mux(compared_valid, place_after(inside["index"], compared_last), inside["index"])
+        Mux(compared_valid, place_after(config, inside["index"], compared_last), inside["index"])
     )
     for valid, last, empty, place in (
         (packed_valid, packed_last, packed_empty, index),
@@ -418,19 +416,16 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
     # The places of the sectors on their way.
     at_stage_2, at_stage_1 = Signal(range(sectors)), Signal(range(sectors))
 
-    def place_after(place, last):
-        return Mux(last | (place == sectors - 1), 0, place + 1)
-
     m.d.comb += [
         at_stage_2.eq(
             Mux(
                 sector_valid,
-                place_after(expanded_rules.place, o.payload.last),
+                place_after(config, expanded_rules.place, o.payload.last),
                 expanded_rules.place,
             )
         ),
         at_stage_1.eq(
-            Mux(routed_valid, place_after(at_stage_2, inside["routed_last"]), at_stage_2)
+            Mux(routed_valid, place_after(config, at_stage_2, inside["routed_last"]), at_stage_2)
         ),
     ]
     bench.require(index == at_stage_1)
@@ -530,19 +525,20 @@ def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -
 
     at_stage_2, at_stage_1 = Signal(range(sectors)), Signal(range(sectors))
 
-    def place_after(place, last):
-        return Mux(last | (place == sectors - 1), 0, place + 1)
-
     bench.m.d.comb += [
         at_stage_2.eq(
             Mux(
                 sector_valid,
-                place_after(expanded_rules.place, o.payload.last),
+                place_after(config, expanded_rules.place, o.payload.last),
                 expanded_rules.place,
             )
         ),
         at_stage_1.eq(
-            Mux(routed_valid, place_after(at_stage_2, inside["routed_last"] | short), at_stage_2)
+            Mux(
+                routed_valid,
+                place_after(config, at_stage_2, inside["routed_last"] | short),
+                at_stage_2,
+            )
         ),
     ]
     bench.require(busy == (index != 0), index < sectors)
