@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from queue import Queue
 from typing import Annotated
 
@@ -13,9 +13,11 @@ from rich.table import Table
 
 from tests.lib.closure import Checkout
 from tests.lib.paths import ROOT
+from tests.mutation import ledger
+from tests.mutation.ledger import LEDGER, Record, Verdict
 from tests.mutation.mutants import Mutant, mutants
-from tests.mutation.report import MISSED, OUTCOMES, REASONS, page, reasons, room_of
-from tests.mutation.run import Verdict, Workshop, judged, kept_verdict
+from tests.mutation.report import MISSED, OUTCOMES, PAGE, REASONS, page, reasons, room_of
+from tests.mutation.run import Workshop, is_current, judged, kept_verdict, records
 
 ROOMS = ("hw", "golden", "sim/driver")
 DRAWN = 1000
@@ -32,7 +34,9 @@ def mutate(
     kept: Annotated[
         bool, typer.Option("--kept", help="Judge none; those without a verdict are left out.")
     ] = False,
-    write: Annotated[Path | None, typer.Option(help="A page of the results.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the page of the results, and the ledger.")
+    ] = False,
 ) -> None:
     """Draw mutants, and run the tests that depend on them."""
     console = Console()
@@ -40,7 +44,9 @@ def mutate(
     known = reasons(REASONS)
     shops: Queue[Workshop] = Queue()
     for job in range(jobs):
-        shops.put(Workshop(Checkout(ROOT), FOLDER / f"checkout-{job}"))
+        # A run that judges may be going on.
+        folder = FOLDER / f"{'kept' if kept else 'checkout'}-{job}"
+        shops.put(Workshop(Checkout(ROOT), folder, ledger.read(LEDGER)))
 
     def judge(mutant: Mutant) -> tuple[Mutant, Verdict | None]:
         if near and known.get(mutant.name, {}).get("equivalent"):
@@ -76,9 +82,28 @@ def mutate(
         for mutant, verdict in results
     ]
     (FOLDER / "results.json").write_text(json.dumps(found, indent=2) + "\n")
-    if write is not None:
-        draw = {mutant.name for mutant in mutants(ROOT, ROOMS)[:DRAWN]}
-        write.write_text(page(results, known, draw), "utf-8")
+    if write:
+        _write(known)
+
+
+def _write(known: Mapping[str, Mapping[str, object]]) -> None:
+    """Write page and ledger of all that is drawn of all rooms, and has ever been judged."""
+    shop = Workshop(Checkout(ROOT), FOLDER / "written", ledger.read(LEDGER))
+    drawn = mutants(ROOT, ROOMS)[:DRAWN]
+    found: list[tuple[Mutant, Record, bool]] = []
+    for mutant in drawn:
+        all_of_it = [(one, is_current(shop, mutant, one)) for one in records(shop, mutant)]
+        for record, current in sorted(all_of_it, key=lambda pair: not pair[1])[:1]:
+            found.append((mutant, record, current))
+    judged_ones = {mutant.name: record.verdict for mutant, record, _ in found}
+    for mutant in drawn:
+        if known.get(mutant.name, {}).get("equivalent"):
+            # A run that asks no whole engines leaves those out that people have judged.
+            judged_ones.setdefault(mutant.name, Verdict("open"))
+    results = [(one, judged_ones[one.name]) for one in drawn if one.name in judged_ones]
+    earlier = {mutant.name for mutant, _, current in found if not current}
+    PAGE.write_text(page(results, known, {mutant.name for mutant in drawn}, earlier), "utf-8")
+    ledger.write(LEDGER, {mutant.name: record for mutant, record, _ in found})
 
 
 def _table(results: list[tuple[Mutant, Verdict]]) -> Table:

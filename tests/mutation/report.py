@@ -5,11 +5,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from tests.lib.paths import ROOT
+from tests.mutation.ledger import Verdict
 from tests.mutation.mutants import Mutant
-from tests.mutation.run import Verdict
 
 REASONS = Path(__file__).parent / "survivors.toml"
 """Survivors by name, each with `reason`, and `equivalent`, whether no test could find it."""
+
+PAGE = ROOT / "docs" / "developer" / "mutants.md"
 
 OUTCOMES = ("unbuilt", "same netlist", "killed", "survived", "open", "undecided")
 
@@ -30,6 +33,7 @@ def page(
     results: Sequence[tuple[Mutant, Verdict]],
     known: Mapping[str, Mapping[str, object]],
     draw: Collection[str],
+    earlier: Collection[str],
 ) -> str:
     """The page: how many were found, room by room, and each that was not.
 
@@ -40,6 +44,8 @@ def page(
         What people found out, by name.
     draw : Collection[str]
         The names of those that a run of all rooms draws, so that the page tells how many are left.
+    earlier : Collection[str]
+        The names of those whose tests, or something that these depend on, have changed since.
     """
     judged = sum(mutant.name in draw for mutant, _ in results)
     lines = [
@@ -50,12 +56,13 @@ def page(
         "`make mutate` draws faults of one expression or one statement from the sources, and runs",
         "the tests of `make test` that depend on the file: those beside it in the mirror, then",
         "those of whole engines and controllers. *Unbuilt*: no design can be made of it. *Same",
-        "netlist*: every component is as without it, so no test can tell. *Open*: the tests",
-        "beside it pass, and whole engines have not been asked. The rate is killed by killed,",
-        "survived, open and undecided, without those that people found equivalent",
+        "netlist*: every component that it is in is as without it, so no test can tell. *Open*:",
+        "the tests beside it pass, and whole engines have not been asked. The rate is killed by",
+        "killed, survived, open and undecided, without those that people found equivalent",
         "(`tests/mutation/survivors.toml`).",
         "",
-        f"Judged are {judged:,} of the {len(draw):,} mutants that are drawn of all rooms.",
+        f"Judged are {judged:,} of the {len(draw):,} mutants that are drawn of all rooms; "
+        f"of {len(earlier):,}, sources have changed since.",
         "",
         "| room | drawn | unbuilt | same netlist | killed | survived or open, not equivalent "
         "| equivalent | undecided | rate |",

@@ -6,38 +6,21 @@ import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 
 from cdma.builds.cache import cache_directory, digest
+from cdma.hw.components import find_component
 from tests.lib.closure import Checkout
+from tests.mutation.ledger import Record, Verdict, from_json, to_json
 from tests.mutation.mutants import Mutant, stages
 from tests.mutation.server import Server
 from tests.mutation.witness import NOTE
 
 STAGE_S = 900
 """A stage that takes longer decides nothing."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A mutant's end.
-
-    Attributes
-    ----------
-    outcome : str
-        `killed` by a test; `unbuilt`, as no design or module can be made of it; `same netlist`, as
-        every component is built as before; `survived`; `open`, as whole engines have not been
-        asked; or `undecided`, as its tests take too long or fail without it, too.
-    test, error : str
-        What has found it, and with which words.
-    """
-
-    outcome: str
-    test: str = ""
-    error: str = ""
 
 
 class Workshop:
@@ -48,11 +31,19 @@ class Workshop:
     checkout : Checkout
     folder : Path
         Made, or made anew.
+    ledger : Mapping[str, Record]
+        Verdicts of earlier runs, by the mutants' names.
     """
 
-    def __init__(self, checkout: Checkout, folder: Path) -> None:
+    # Of all workshops: what one has built, the others find in the cache.
+    _building = Lock()
+
+    def __init__(
+        self, checkout: Checkout, folder: Path, ledger: Mapping[str, Record] | None = None
+    ) -> None:
         self.checkout = checkout
         self.folder = folder
+        self.ledger = ledger or {}
         self._server: Server | None = None
         self._faults = 0
         self._healthy: dict[str, bool] = {}
@@ -170,25 +161,44 @@ class Workshop:
         return {"test": "", "error": f"pytest ended with status {status}"}
 
     def _has_same_netlists(self, mutant: Mutant) -> bool:
-        """Return True if every component is built as without the fault."""
-        self._built = self._built or self._healthy_netlists()
-        # What has no line in any, as a configuration, may concern all of them.
+        """Return True if the file is a part of components, and all are built as without the fault.
+
+        What is a part of none, such as the writer of Verilog, has no netlist that could tell.
+        """
+        if not self._built:
+            with self._building:
+                self._built = self._healthy_netlists()
         own = [shape for shape, (_, files) in self._built.items() if mutant.path in files]
-        asked = sorted(own or self._built, key=lambda shape: len(self._built[shape][1]))
+        # What has no line in any, as a configuration, may concern all that import it.
+        own = own or [shape for shape in self._built if self._imports(shape, mutant.path)]
+        if not own:
+            return False
+        asked = sorted(own, key=lambda shape: len(self._built[shape][1]))
         with self._fault(mutant):
             found = self._netlists(asked, until_other=True)
-        return bool(self._built) and all(
-            self._built[shape][0] == found.get(shape, [""])[0] for shape in asked
+        return all(self._built[shape][0] == found.get(shape, [""])[0] for shape in asked)
+
+    def _imports(self, shape: str, path: str) -> bool:
+        component = find_component(shape.partition(":")[0])
+        file = self.checkout.root / path
+        return any(
+            self.checkout.modules[name].resolve() == file.resolve()
+            for name in self.checkout.closure([component.module])
         )
 
     def _healthy_netlists(self) -> dict[str, tuple[str, list[str]]]:
         """Those of all components, from the cache if the sources are the same."""
-        names = [name for name in self.checkout.modules if name.startswith("cdma.")]
-        key = digest("netlists", self.checkout.sources(names))
+        modules = self.checkout.modules
+        names = [name for name in modules if name.startswith("cdma.hw.")]
+        names.append("tests.mutation.netlists")
+        key = digest("netlists", self.checkout.sources(name for name in names if name in modules))
         kept = cache_directory() / "mutants" / f"{key}.json"
         if not kept.exists():
+            found = self._netlists([])
+            if not found:
+                return found
             kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(self._netlists([])))
+            kept.write_text(json.dumps(found))
         return dict(json.loads(kept.read_text()))
 
     def _netlists(
@@ -196,18 +206,22 @@ class Workshop:
     ) -> dict[str, tuple[str, list[str]]]:
         """The hashes of components' netlists, and the files that they come from; all if none.
 
+        Nothing, if one cannot be built, or it takes too long.
         Components after the first that is not as without a fault may be left out.
         """
         asked = [f"{shape}:{self._built[shape][0]}" for shape in shapes] if until_other else shapes
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.mutation.netlists", *asked],
-            cwd=self.folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=STAGE_S,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.mutation.netlists", *asked],
+                cwd=self.folder,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=STAGE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return {}
         return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
 
     @property
@@ -238,23 +252,32 @@ def judged(workshop: Workshop, mutant: Mutant, *, whole: bool = True) -> Verdict
         kept = _kept(mutant)
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
-        sources = _sources(workshop, mutant, verdict)
-        partial.write_text(json.dumps({"verdict": asdict(verdict), "sources": sources}))
+        partial.write_text(to_json(Record(verdict, _sources(workshop, mutant, verdict))))
         partial.replace(kept)
     return verdict
 
 
 def kept_verdict(workshop: Workshop, mutant: Mutant) -> Verdict | None:
-    """The verdict in the cache; None if there is none, or its file or its tests have changed."""
+    """The verdict in the cache or the ledger; None if neither has one of these sources."""
+    for record in records(workshop, mutant):
+        if is_current(workshop, mutant, record):
+            workshop.note(mutant.path, record.verdict)
+            return record.verdict
+    return None
+
+
+def records(workshop: Workshop, mutant: Mutant) -> list[Record]:
+    """The verdicts of earlier runs, whatever has changed since: the cache's, then the ledger's."""
     kept = _kept(mutant)
-    if not kept.exists():
-        return None
-    found = json.loads(kept.read_text())
-    verdict = Verdict(**found["verdict"])
-    if found["sources"] != _sources(workshop, mutant, verdict):
-        return None
-    workshop.note(mutant.path, verdict)
-    return verdict
+    found = [from_json(kept.read_text())] if kept.exists() else []
+    if mutant.name in workshop.ledger:
+        found.append(workshop.ledger[mutant.name])
+    return found
+
+
+def is_current(workshop: Workshop, mutant: Mutant, record: Record) -> bool:
+    """Return True if the tests behind a verdict, and all that they depend on, are the same."""
+    return record.sources == _sources(workshop, mutant, record.verdict)
 
 
 def _kept(mutant: Mutant) -> Path:

@@ -2,10 +2,10 @@
 
 from tests.lib.paths import ROOT
 from tests.mutation.__main__ import ROOMS
+from tests.mutation.ledger import LEDGER, Record, Verdict, read, write
 from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.operators import mutations
-from tests.mutation.report import REASONS, page, reasons
-from tests.mutation.run import Verdict
+from tests.mutation.report import OUTCOMES, REASONS, page, reasons
 
 
 def test_rates_leave_out_what_is_equivalent_and_count_what_is_open():
@@ -22,8 +22,12 @@ def test_rates_leave_out_what_is_equivalent_and_count_what_is_open():
         (Mutant("golden/formats/two.py", 0, faults[0]), Verdict("killed")),
     ]
     known = {equivalent.name: {"equivalent": True, "reason": "It is the same."}}
-    lines = page(results, known, {killed.name, survived.name, "not judged"}).splitlines()
-    assert "Judged are 2 of the 3 mutants that are drawn of all rooms." in lines
+    draw = {killed.name, survived.name, "not judged"}
+    lines = page(results, known, draw, [survived.name]).splitlines()
+    assert (
+        "Judged are 2 of the 3 mutants that are drawn of all rooms; of 1, sources have changed "
+        "since." in lines
+    )
     assert "| `golden/formats` | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 100.0% |" in lines
     assert "| `hw/lib` | 6 | 1 | 0 | 1 | 2 | 1 | 1 | 25.0% |" in lines
     assert "| all | 7 | 1 | 0 | 2 | 2 | 1 | 1 | 40.0% |" in lines
@@ -40,3 +44,25 @@ def test_survivors_that_people_looked_at_are_mutants_of_these_sources():
     known = reasons(REASONS)
     assert known.keys() <= {mutant.name for mutant in mutants(ROOT, ROOMS)}
     assert all(one["reason"] for one in known.values())
+
+
+def test_a_ledger_is_read_as_it_was_written(tmp_path):
+    kept = {
+        "b": Record(Verdict("killed", "tests/a.py::test_a", 'KeyError: "x"'), "abc"),
+        "a": Record(Verdict("open"), "def"),
+    }
+    write(tmp_path / "ledger.json", kept)
+    assert read(tmp_path / "ledger.json") == kept
+    assert [line[:4] for line in (tmp_path / "ledger.json").read_text().splitlines()] == [
+        "{",
+        '"a":',
+        '"b":',
+        "}",
+    ]
+    assert read(tmp_path / "none.json") == {}
+
+
+def test_the_ledger_has_verdicts_of_mutants_of_these_sources():
+    kept = read(LEDGER)
+    assert kept.keys() <= {mutant.name for mutant in mutants(ROOT, ROOMS)}
+    assert {record.verdict.outcome for record in kept.values()} <= {*OUTCOMES}

@@ -7,8 +7,9 @@ import pytest
 
 from tests.lib.closure import Checkout
 from tests.lib.paths import ROOT
+from tests.mutation.ledger import Verdict
 from tests.mutation.mutants import mutants, stages
-from tests.mutation.run import Verdict, Workshop, judged, kept_verdict
+from tests.mutation.run import Workshop, is_current, judged, kept_verdict, records
 from tests.mutation.server import Server
 
 # They run pytest in a checkout of their own.
@@ -102,6 +103,56 @@ def test_a_verdict_is_kept_while_file_and_tests_are_the_same(checkout, shop_of, 
     assert kept_verdict(shop, mutant) is None
     with pytest.raises(pytest.fail.Exception, match="judged again"):
         judged(shop, mutant)
+
+
+def test_the_ledger_has_what_the_cache_has_lost_and_tells_what_has_changed(
+    checkout, shop_of, monkeypatch, tmp_path
+):
+    made = checkout(STRONG)
+    mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.kind == "choice")
+    shop = shop_of(made)
+    verdict = judged(shop, mutant)
+    (record,) = records(shop, mutant)
+    assert record.verdict == verdict
+    monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "another"))
+    assert kept_verdict(shop, mutant) is None
+    shop.ledger = {mutant.name: record}
+    assert kept_verdict(shop, mutant) == verdict
+    (made.root / "tests" / "sim" / "test_clamp.py").write_text(
+        f"from cdma.sim.clamp import clamp\n\ndef test_clamp():\n    {WEAK}\n"
+    )
+    shop = shop_of(Checkout(made.root))
+    shop.ledger = {mutant.name: record}
+    assert kept_verdict(shop, mutant) is None
+    assert records(shop, mutant) == [record]
+    assert not is_current(shop, mutant, record)
+
+
+def test_what_is_part_of_no_component_has_no_netlist_to_compare(checkout, shop_of, monkeypatch):
+    made = checkout("assert clamp(30) == clamp(20)")
+    (made.root / "hw").mkdir()
+    (made.root / "cdma" / "hw").symlink_to("../hw")
+    (made.root / "hw" / "clamp.py").write_text(SOURCE)
+    test = made.root / "tests" / "hw" / "test_clamp.py"
+    test.parent.mkdir()
+    test.write_text((made.root / "tests/sim/test_clamp.py").read_text().replace(".sim.", ".hw."))
+    shop = shop_of(Checkout(made.root))
+    mutant = next(one for one in mutants(made.root, ["hw"]) if one.fault.after == "(11)")
+    built = {"clamp": ("as it is", ["hw/clamp.py"]), "other": ("as it is", ["hw/other.py"])}
+    monkeypatch.setattr(Workshop, "_healthy_netlists", lambda _: built)
+    monkeypatch.setattr(Workshop, "_imports", lambda *_: False)
+    asked = []
+
+    def netlists(_, shapes, *, until_other):
+        asked.append(shapes)
+        return {shape: built[shape] for shape in shapes}
+
+    monkeypatch.setattr(Workshop, "_netlists", netlists)
+    assert judged(shop, mutant) == Verdict("same netlist")
+    assert asked == [["clamp"]]
+    built["clamp"] = ("as it is", [])
+    assert shop.judge(mutant) == Verdict("survived")
+    assert asked == [["clamp"]]
 
 
 def test_what_is_found_stays_found_when_other_tests_change(checkout, shop_of, monkeypatch):
