@@ -51,9 +51,9 @@ verify: $(VENV)/.dev debian
 mutate: $(VENV)/.dev
 	$(PY) -m tests.mutation --count $(or $(COUNT),1000)
 
-# AGAIN=0 reads the counts that the last run left; WRITE=1 lists what is open as known.
+# WRITE=1 lists what is open as known.
 coverage: $(VENV)/.dev
-	$(PY) -m tests.coverage $(if $(filter 0,$(AGAIN)),--no-again) $(if $(WRITE),--write)
+	$(PY) -m tests.coverage $(if $(WRITE),--write)
 
 synth: $(VENV)/.dev
 	$(VENV)/bin/cdma synth --all --force
