@@ -46,9 +46,7 @@ def to_json(record: Record) -> str:
 
 
 def from_json(text: str) -> Record:
-    found = json.loads(text)
-    sources = found.pop("sources")
-    return Record(Verdict(**found), sources)
+    return _record(json.loads(text))
 
 
 def read(file: Path) -> dict[str, Record]:
@@ -56,10 +54,15 @@ def read(file: Path) -> dict[str, Record]:
     if not file.exists():
         return {}
     found = json.loads(file.read_text("utf-8"))
-    return {name: from_json(json.dumps(record)) for name, record in found.items()}
+    return {name: _record(record) for name, record in found.items()}
 
 
 def write(file: Path, records: Mapping[str, Record]) -> None:
     """Write a ledger, in the order of the mutants' names."""
     lines = [f'"{name}": {to_json(record)}' for name, record in sorted(records.items())]
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def _record(found: dict[str, str]) -> Record:
+    verdict = {key: value for key, value in found.items() if key != "sources"}
+    return Record(Verdict(**verdict), found["sources"])

@@ -180,11 +180,8 @@ class Workshop:
 
     def _imports(self, shape: str, path: str) -> bool:
         component = find_component(shape.partition(":")[0])
-        file = self.checkout.root / path
-        return any(
-            self.checkout.modules[name].resolve() == file.resolve()
-            for name in self.checkout.closure([component.module])
-        )
+        closure = self.checkout.closure([component.module])
+        return self.checkout.covers(self.checkout.root / path, closure)
 
     def _healthy_netlists(self) -> dict[str, tuple[str, list[str]]]:
         """Those of all components, from the cache if the sources are the same."""
