@@ -4,6 +4,7 @@
 # make check    style and types
 # make bench    every performance figure that the documents quote
 # make verify   long proofs and sweeps; what passed for the same sources is not run again
+# make volume   a hundred million malformed streams through the RTL (hours; goes on where it was)
 # make mutate   faults drawn from the sources, and whether tests find them (hours; goes on where it was)
 # make coverage  lines, branches and port bits of the RTL that no bench reaches on Verilator
 # make synth    every component in gates, and what has changed since the baseline
@@ -26,7 +27,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PINS)
 # Without bytecode each worker, and each command that a test starts, compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench verify mutate coverage synth capture test-torch dist site lock debian clean
+.PHONY: run test check bench verify volume mutate coverage synth capture test-torch dist site lock debian clean
 
 run: $(VENV)/.run
 	$(VENV)/bin/cdma generate engine --out build/verilog --force
@@ -45,7 +46,11 @@ bench: $(VENV)/.dev debian
 
 # BUDGET_S: begin no test later than this; what is left is named as open.
 verify: $(VENV)/.dev debian
-	$(PYTEST) -n 2 -m verify --verdicts $(if $(BUDGET_S),--budget-s $(BUDGET_S))
+	$(PYTEST) -n 2 -m "verify and not volume" --verdicts $(if $(BUDGET_S),--budget-s $(BUDGET_S))
+
+# BUDGET_S as above; what is left is for another run.
+volume: $(VENV)/.dev
+	$(PYTEST) -n 2 -m volume --verdicts $(if $(BUDGET_S),--budget-s $(BUDGET_S)) tests/sim/machine/pipeline
 
 # COUNT: mutants that are drawn.
 mutate: $(VENV)/.dev

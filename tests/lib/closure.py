@@ -45,6 +45,7 @@ class Checkout:
         self.root = root
         self._hashes: dict[Path, str] = {}
         self._nexts: dict[tuple[str, bool], list[tuple[str, bool]]] = {}
+        self._data_of_rooms: dict[frozenset[str], list[Path]] = {}
 
     @cached_property
     def files(self) -> list[Path]:
@@ -97,10 +98,23 @@ class Checkout:
         parts = (part for name in sorted(names) for part in (name, self.hash(self.modules[name])))
         return digest(*parts)
 
-    @cached_property
-    def data(self) -> str:
-        """A hash of the packages' files that are no Python, and of the project's settings."""
-        return self._hash_all(self._data_files)
+    def data(self, names: frozenset[str]) -> str:
+        """A hash of the files that are no Python and count for a closure.
+
+        Those are the project's settings, all of the package's files, and those in folders of
+        `tests` that the closure has a module of.
+        """
+        return self._hash_all(self._data_of(names))
+
+    def _data_of(self, names: frozenset[str]) -> list[Path]:
+        rooms = _rooms(names)
+        if rooms not in self._data_of_rooms:
+            self._data_of_rooms[rooms] = [
+                path
+                for path in self._data_files
+                if path.name == "pyproject.toml" or _room(path.relative_to(self.root)) in rooms
+            ]
+        return self._data_of_rooms[rooms]
 
     @cached_property
     def _data_files(self) -> list[Path]:
@@ -128,7 +142,7 @@ class Checkout:
         real = path.resolve()
         if path.suffix == ".py":
             return not self._modules_of.get(real, frozenset()).isdisjoint(names)
-        return real in self._real_data_files
+        return any(real == file.resolve() for file in self._data_of(names))
 
     # The packages' rooms are links: a file may be several modules, and has one real path.
 
@@ -138,10 +152,6 @@ class Checkout:
         for name, path in self.modules.items():
             found.setdefault(path.resolve(), set()).add(name)
         return found
-
-    @cached_property
-    def _real_data_files(self) -> set[Path]:
-        return {path.resolve() for path in self._data_files}
 
     def _is_left_behind(self, path: Path) -> bool:
         """Return True for files that tools have written: no test's outcome depends on them."""
@@ -260,6 +270,17 @@ def _is_only_defined(node: ast.stmt) -> bool:
     if isinstance(node, ast.If):
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     return isinstance(node, ast.FunctionDef)
+
+
+def _rooms(names: Iterable[str]) -> frozenset[str]:
+    """The rooms of tests that some modules are in, and the package, which counts for all."""
+    tests = (name.split(".") for name in names if name.startswith("tests."))
+    return frozenset({"cdma", "tests", *(f"tests.{parts[1]}" for parts in tests)})
+
+
+def _room(path: Path) -> str:
+    """The package of a file, and below `tests` the folder."""
+    return ".".join(path.parts[: 2 if path.parts[0] == "tests" else 1][: len(path.parts) - 1])
 
 
 def _dots(name: str) -> list[int]:

@@ -83,12 +83,15 @@ def test_the_key_covers_sources_of_the_closure_and_data(checkout):
         "hw/lib/lanes.py": True,
         "hw/dma/engine.py": False,
         "cdma/hw/buddy/registers.rdl": True,
+        "tests/sim/machine/copier.sv": False,
         "pyproject.toml": True,
         "README.md": False,
         "build/proofs.md": True,
     }
     assert {name: checkout.covers(ROOT / name, closure) for name in covered} == covered
     assert checkout.covers(ROOT / "README.md", checkout.closure(["tests.lib.paths"]))
+    machine = checkout.closure(["tests.sim.machine.test_machine"])
+    assert checkout.covers(ROOT / "tests/sim/machine/copier.sv", machine)
 
 
 def test_an_edit_changes_the_hash_of_what_depends_on_it(tmp_path: Path):
@@ -104,3 +107,28 @@ def test_an_edit_changes_the_hash_of_what_depends_on_it(tmp_path: Path):
     (tmp_path / "tests" / "b.py").write_text("# edited")
     after = hashes()
     assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True]
+
+
+def test_data_count_for_the_modules_beside_them(tmp_path: Path):
+    names = ("cdma/rates.json", "tests/one/kept.json", "tests/two/kept.json", "pyproject.toml")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+
+    def hashes() -> list[str]:
+        checkout = Checkout(tmp_path)
+        of = {"tests.one.test_a"}, {"tests.two.b"}, {"tests.one.test_a", "tests.two.b"}
+        return [checkout.data(frozenset(closure)) for closure in of]
+
+    before = hashes()
+    changed = {}
+    for name in names:
+        (tmp_path / name).write_text("edited")
+        changed[name] = [old != new for old, new in zip(before, hashes(), strict=True)]
+        (tmp_path / name).write_text("")
+    assert changed == {
+        "cdma/rates.json": [True, True, True],
+        "tests/one/kept.json": [True, False, True],
+        "tests/two/kept.json": [False, True, True],
+        "pyproject.toml": [True, True, True],
+    }

@@ -2,9 +2,10 @@
 
 With `--verdicts`, which `make test` and `make verify` give, a test that has passed is known while
 all that its outcome can depend on is the same: its module and all that this depends on (see
-`tests.lib.closure`), the files that are no Python, the installed packages, the tools on PATH, and
-the variables that these read. The summary says how many are known, and `build/verdicts.txt` names
-them. `make test ALL=1` and CI run all.
+`tests.lib.closure`), the files that are no Python, but for those of folders of tests that it does
+not depend on, the installed packages, the tools on PATH, and the variables that these read. The
+summary says how many are known, and `build/verdicts.txt` names them. `make test ALL=1` and CI run
+all.
 
 Failures and skips are not kept, and neither are tests marked `always`, which depend on time, on
 other processes or on files outside the checkout, nor those for which Hypothesis draws new examples
@@ -211,7 +212,7 @@ class Keys:
             around = (folder / "conftest.py" for folder in path.parents)
             start = [path, *(file for file in around if file in checkout.modules.values())]
             names = checkout.closure(map(checkout.name_of, start))
-            parts = [checkout.sources(names), checkout.data, environment()]
+            parts = [checkout.sources(names), checkout.data(names), environment()]
             parts += map(str, self.config.getoption("pythonwarnings") or [])
             if PATHS in names:
                 parts.append(checkout.everything)

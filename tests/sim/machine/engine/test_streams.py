@@ -13,7 +13,7 @@ from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.dma.control.descriptor import Opcode, Status
 from tests.sim.machine.engine.bench import EngineBench, in_parts
 from tests.sim.machine.engine.cases import ELEMENT, Ending, Job, Shape
-from tests.sim.machine.pipeline.test_zvc_malformed import Corruption, damaged_streams
+from tests.sim.machine.pipeline.malformed import Corruption, damaged_streams
 from tests.sim.machine.pipeline.zvc_cases import sparse
 
 AT_ONCE = 4

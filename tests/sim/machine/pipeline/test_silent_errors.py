@@ -7,7 +7,8 @@ from cdma.golden.formats.zvc import Zvc
 from cdma.sim.machine import Packets
 from tests.lib.shares import configs
 from tests.sim.machine.pipeline.injection import BURST_BITS, found_in, injected
-from tests.sim.machine.pipeline.test_zvc_malformed import decompressor, good_streams
+from tests.sim.machine.pipeline.malformed import good_streams
+from tests.sim.machine.pipeline.test_zvc_malformed import decompressor
 
 __all__ = ["decompressor"]
 
