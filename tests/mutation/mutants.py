@@ -1,5 +1,6 @@
 """Mutants in the order in which they are drawn, and the tests that are asked about each."""
 
+import ast
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -56,6 +57,20 @@ class Mutant:
         told = f"{self.path} {self.fault.kind} {self.fault.before} {self.fault.after} {self.place}"
         return hashlib.sha256(told.encode()).hexdigest()[:12]
 
+    def part(self, source: str) -> str:
+        """The class that the fault is in, as "module:name"; empty if it is in none.
+
+        Parameters
+        ----------
+        source : str
+            The file's, without the fault.
+        """
+        for node in ast.parse(source).body:
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            if isinstance(node, ast.ClassDef) and self.fault.line in lines:
+                return f"{module_of(self.path)}:{node.name}"
+        return ""
+
 
 def mutants(root: Path, rooms: Iterable[str]) -> list[Mutant]:
     """All mutants of some folders, or files, in the order in which they are drawn.
@@ -75,6 +90,11 @@ def mutants(root: Path, rooms: Iterable[str]) -> list[Mutant]:
     return sorted(found, key=lambda mutant: mutant.name)
 
 
+def module_of(path: str) -> str:
+    """The module in a file of a room."""
+    return f"cdma.{'.'.join(Path(path).with_suffix('').parts)}".removesuffix(".__init__")
+
+
 def stages(checkout: Checkout, path: str) -> list[list[str]]:
     """Files of tests that are asked about a file's mutants, one stage after the other.
 
@@ -86,7 +106,7 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
     Tests that read sources and pages as texts are not asked, nor are those of generated text,
     unless it is the generator that is at fault.
     """
-    module = f"cdma.{'.'.join(Path(path).with_suffix('').parts)}".removesuffix(".__init__")
+    module = module_of(path)
     folder = Path("tests", path).parent
     while len(folder.parts) > 2 and not any((checkout.root / folder).rglob("test_*.py")):
         folder = folder.parent

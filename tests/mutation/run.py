@@ -15,12 +15,15 @@ from cdma.builds.cache import cache_directory, digest
 from cdma.hw.components import find_component
 from tests.lib.closure import Checkout
 from tests.mutation.ledger import Record, Verdict, from_json, to_json
-from tests.mutation.mutants import Mutant, stages
+from tests.mutation.mutants import BUILDER, Mutant, stages
 from tests.mutation.server import Server
-from tests.mutation.witness import NOTE
+from tests.mutation.witness import NOTE, PARTS
 
 STAGE_S = 900
 """A stage that takes longer decides nothing."""
+
+FINDERS = 2
+"""So many tests that have found other faults are asked by themselves, before whole files."""
 
 
 class Workshop:
@@ -50,6 +53,7 @@ class Workshop:
         self._built: dict[str, tuple[str, list[str]]] = {}
         self._stages: dict[str, list[list[str]]] = {}
         self._finders: dict[str, Counter[str]] = defaultdict(Counter)
+        self._parts: dict[str, frozenset[str] | None] = {}
         if folder.exists():
             shutil.rmtree(folder)
         for file in checkout.files:
@@ -67,7 +71,13 @@ class Workshop:
     def judge(self, mutant: Mutant, *, whole: bool = True) -> Verdict:
         """Run the tests that depend on the file, until one fails; `open` if none is whole."""
         *near, last = self.stages(mutant.path)
-        for stage in self._likely_first(mutant.path, near):
+        for test in self._finders_of(mutant.path):
+            with self._fault(mutant):
+                found = self._failure([test])
+            # One of an earlier checkout may be gone, which is a failure of no test.
+            if found is not None and found["test"] == test:
+                return self._verdict(mutant, found)
+        for stage in self._likely_first(mutant, near):
             with self._fault(mutant):
                 found = self._failure(stage)
             if found is not None:
@@ -94,14 +104,58 @@ class Workshop:
     def note(self, path: str, verdict: Verdict) -> None:
         """Remember which test finds faults of a file."""
         if verdict.outcome in ("killed", "unbuilt"):
-            test = verdict.test.split("::")[0]
-            self._finders[path][test] += 1
-            self._finders[str(Path(path).parent)][test] += 1
+            for test in (verdict.test, verdict.test.split("::")[0]):
+                self._finders[path][test] += 1
+                self._finders[str(Path(path).parent)][test] += 1
 
-    def _likely_first(self, path: str, near: list[list[str]]) -> list[list[str]]:
-        """The stages, those first that have found most of this file, then most of its folder."""
-        own, beside = self._finders[path], self._finders[str(Path(path).parent)]
-        return sorted(near, key=lambda stage: (-own[stage[0]], -beside[stage[0]]))
+    def _finders_of(self, path: str) -> list[str]:
+        """The single tests that have found most of this file, and most of its folder."""
+        found = []
+        for place in (path, str(Path(path).parent)):
+            counts = self._finders[place]
+            tests = [(count, test) for test, count in counts.items() if "::" in test]
+            found += [test for _, test in sorted(tests, reverse=True)[:FINDERS]]
+        return list(dict.fromkeys(found))
+
+    def _likely_first(self, mutant: Mutant, near: list[list[str]]) -> list[list[str]]:
+        """The stages, those first that have found most of this file, then most of its folder.
+
+        Those that do not build the class that the fault is in are left out, if others do.
+        """
+        own, beside = self._finders[mutant.path], self._finders[str(Path(mutant.path).parent)]
+        order = sorted(near, key=lambda stage: (-own[stage[0]], -beside[stage[0]]))
+        part = mutant.part((self.folder / mutant.path).read_text("utf-8"))
+        parts = {stage[0]: self._parts_in(stage[0]) for stage in near}
+        if not any(part in known for known in parts.values() if known):
+            return order
+        asked = {test for test, known in parts.items() if known is None or part in known}
+        return [stage for stage in order if stage[0] in asked]
+
+    def _parts_in(self, test: str) -> frozenset[str] | None:
+        """The classes of components that a file of tests builds; None as long as nobody knows."""
+        if test not in self._parts:
+            kept = self._kept_parts(test)
+            found = frozenset(json.loads(kept.read_text())) if kept.exists() else None
+            if found is None:
+                # The next run may have told.
+                return None
+            self._parts[test] = found
+        return self._parts[test]
+
+    def _kept_parts(self, test: str) -> Path:
+        closure = self.checkout.closure([self.checkout.name_of(self.checkout.root / test)])
+        key = digest("parts", test, self.checkout.sources(closure))
+        return cache_directory() / "mutants" / "parts" / f"{key}.json"
+
+    def _keep_parts(self, test: str) -> None:
+        """Keep what a run of a file of tests in which none failed has built, in this process."""
+        kept = self._kept_parts(test)
+        closure = self.checkout.closure([self.checkout.name_of(self.checkout.root / test)])
+        if not kept.exists() and BUILDER not in closure:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            partial = kept.with_suffix(f".{os.getpid()}")
+            partial.write_text((self.folder / "build" / PARTS).read_text())
+            partial.replace(kept)
 
     def close(self) -> None:
         """Stop the process that runs tests."""
@@ -155,6 +209,8 @@ class Workshop:
         if status is None:
             return {"test": "", "error": f"its tests take more than {STAGE_S} s"}
         if status in (0, 5):
+            if len(tests) == 1 and "::" not in tests[0]:
+                self._keep_parts(tests[0])
             return None
         if note.exists():
             return dict(json.loads(note.read_text()))

@@ -239,3 +239,88 @@ def test_an_edit_elsewhere_leaves_the_names(checkout):
     after = {mutant.name for mutant in mutants(made.root, ["sim"])}
     assert len(before) == 4
     assert before < after
+
+
+PART = """
+from amaranth.hdl import Elaboratable, Module, Signal
+
+
+class Half(Elaboratable):
+    def __init__(self):
+        self.o = Signal()
+        self.p = Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(1)
+        m.d.comb += self.p.eq(1)
+        return m
+"""
+USER = """
+from amaranth.hdl import Fragment
+
+from cdma.sim.{module} import Half
+
+
+def test_it():
+    Fragment.get(Half(), None)
+"""
+
+
+def test_files_of_tests_that_build_other_parts_are_not_asked(checkout, shop_of, monkeypatch):
+    made = checkout(STRONG)
+    folder = made.root / "tests" / "sim"
+    (made.root / "sim" / "other.py").write_text(PART.replace("Half", "Other"))
+    (made.root / "sim" / "half.py").write_text("import cdma.sim.other\n" + PART)
+    (made.root / "sim" / "whole.py").write_text("from cdma.sim.half import Half\n" + "X = Half\n")
+    (folder / "test_half.py").write_text(USER.format(module="half"))
+    (folder / "test_whole.py").write_text(USER.format(module="whole").replace("Half", "X"))
+    # Imports it, and builds nothing of it.
+    (folder / "test_apart.py").write_text(
+        USER.format(module="other").replace("Half", "Other") + "import cdma.sim.half\n"
+    )
+    made = Checkout(made.root)
+    tests = {f"tests/sim/test_{name}.py" for name in ("half", "whole", "apart")}
+    assert {stage[0] for stage in stages(made, "sim/half.py")[:-1]} == tests
+    shop = shop_of(made)
+    asked = []
+    failure = Workshop._failure
+
+    def asking(shop, run):
+        asked.extend(run)
+        return failure(shop, run)
+
+    monkeypatch.setattr(Workshop, "_failure", asking)
+    drawn = mutants(made.root, ["sim/half.py"])
+    first, second = (one for one in drawn if one.fault.kind == "constant")
+    assert judged(shop, first).outcome == "survived"
+    assert set(asked) == tests
+    asked.clear()
+    assert second.part((made.root / "sim" / "half.py").read_text()) == "cdma.sim.half:Half"
+    assert judged(shop, second).outcome == "survived"
+    assert set(asked) == tests - {"tests/sim/test_apart.py"}
+
+
+def test_the_single_test_that_found_another_fault_is_asked_first(checkout, shop_of, monkeypatch):
+    made = checkout(STRONG)
+    shop = shop_of(made)
+    asked = []
+    failure = Workshop._failure
+
+    def asking(shop, run):
+        asked.append(run)
+        return failure(shop, run)
+
+    monkeypatch.setattr(Workshop, "_failure", asking)
+    # One that was there once is passed over.
+    shop.note("sim/clamp.py", Verdict("killed", "tests/sim/test_clamp.py::test_that_is_gone"))
+    drawn = mutants(made.root, ["sim"])
+    (first,) = (one for one in drawn if one.fault.kind == "choice")
+    (second,) = (one for one in drawn if one.fault.after == "(11)" and one.place == 1)
+    found = "tests/sim/test_clamp.py::test_clamp"
+    assert judged(shop, first).test == found
+    assert asked[1:] == [["tests/sim/test_clamp.py"], [found]]
+    asked.clear()
+    assert judged(shop, second).test == found
+    assert [found] in asked
+    assert ["tests/sim/test_clamp.py"] not in asked

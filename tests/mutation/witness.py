@@ -1,5 +1,7 @@
 """A pytest plugin that notes the first test that fails, and where: `-p tests.mutation.witness`.
 
+Of a run in which none fails it notes the classes of components that were built.
+
 A test that computes for too long fails: a fault may be a loop without end.
 """
 
@@ -10,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from amaranth.hdl import Elaboratable, Fragment
 from hypothesis import Phase, settings
 
 NOTE = "CDMA_MUTATION_NOTE"
@@ -17,6 +20,11 @@ NOTE = "CDMA_MUTATION_NOTE"
 
 TEST_S = int(os.environ.get("CDMA_MUTATION_TEST_S", "120"))
 """Seconds of the processor, not of the clock, as other work may be going on."""
+
+PARTS = "parts.json"
+"""The file beside the note that names what was built."""
+
+_built: set[type] = set()
 
 
 def pytest_configure() -> None:
@@ -28,6 +36,14 @@ def pytest_configure() -> None:
     def end(_signal: int, _frame: FrameType | None) -> None:
         raise TimeoutError(f"more than {TEST_S} s")
 
+    fragment_of = Fragment.get
+
+    def get(design: Elaboratable | Fragment, platform: object) -> Fragment:
+        _built.add(type(design))
+        return fragment_of(design, platform)
+
+    # Submodules are looked up here, too, when the module around them is elaborated.
+    Fragment.get = staticmethod(get)
     signal.signal(signal.SIGVTALRM, end)
     signal.setitimer(signal.ITIMER_VIRTUAL, TEST_S)
 
@@ -42,6 +58,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
     if report.failed:
         _note(item.nodeid, call.excinfo)
     return report
+
+
+def pytest_sessionfinish() -> None:
+    classes = {each for built in _built for each in built.__mro__}
+    names = {f"{each.__module__}:{each.__qualname__}" for each in classes}
+    ours = sorted(name for name in names if name.startswith("cdma."))
+    Path(os.environ[NOTE]).with_name(PARTS).write_text(json.dumps(ours))
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
