@@ -12,6 +12,7 @@ ENGINE = (
     "ring_errors",
     "early_stops",
     "settings",
+    "places",
 )
 """Tests of transfers and of their faults, in an engine of two units."""
 
@@ -29,7 +30,14 @@ BENCHES: dict[str, list[str]] = {
         # Assertions are left out, and one part of the random programs is enough.
         "not failed_assertion and (not two or two-units-0 or (two and units and not random_progr))",
     ],
-    "rings": [*QUICK, "tests/sim/machine/engine/test_rings.py", "-k", "four or pages"],
+    "rings": [
+        *QUICK,
+        "tests/sim/machine/engine/test_rings.py",
+        "tests/sim/machine/engine/test_register_bits.py",
+        "tests/sim/machine/engine/test_places.py",
+        "-k",
+        "four or pages",
+    ],
     "clocks": [
         *QUICK,
         "tests/sim/machine/engine/test_host_clock.py",
@@ -41,6 +49,8 @@ BENCHES: dict[str, list[str]] = {
     "buddy": [
         *QUICK,
         "tests/sim/machine/buddy/test_faults.py",
+        "tests/sim/machine/buddy/test_register_bits.py",
+        "tests/sim/machine/buddy/test_places.py",
         "tests/sim/buddy/test_entries.py",
         "-k",
         "not three",

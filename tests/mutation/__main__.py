@@ -44,8 +44,7 @@ def mutate(
     known = reasons(REASONS)
     shops: Queue[Workshop] = Queue()
     for job in range(jobs):
-        # A run that judges may be going on.
-        folder = FOLDER / f"{'kept' if kept else 'checkout'}-{job}"
+        folder = None if kept else FOLDER / f"checkout-{job}"
         shops.put(Workshop(Checkout(ROOT), folder, ledger.read(LEDGER)))
 
     def judge(mutant: Mutant) -> tuple[Mutant, Verdict | None]:
@@ -88,7 +87,7 @@ def mutate(
 
 def _write(known: Mapping[str, Mapping[str, object]]) -> None:
     """Write page and ledger of all that is drawn of all rooms, and has ever been judged."""
-    shop = Workshop(Checkout(ROOT), FOLDER / "written", ledger.read(LEDGER))
+    shop = Workshop(Checkout(ROOT), ledger=ledger.read(LEDGER))
     drawn = mutants(ROOT, ROOMS)[:DRAWN]
     found: list[tuple[Mutant, Record, bool]] = []
     for mutant in drawn:

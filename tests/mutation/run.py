@@ -32,8 +32,8 @@ class Workshop:
     Parameters
     ----------
     checkout : Checkout
-    folder : Path
-        Made, or made anew.
+    folder : Path, optional
+        Made, or made anew. Without one there are only verdicts of earlier runs.
     ledger : Mapping[str, Record]
         Verdicts of earlier runs, by the mutants' names.
     """
@@ -42,10 +42,12 @@ class Workshop:
     _building = Lock()
 
     def __init__(
-        self, checkout: Checkout, folder: Path, ledger: Mapping[str, Record] | None = None
+        self,
+        checkout: Checkout,
+        folder: Path | None = None,
+        ledger: Mapping[str, Record] | None = None,
     ) -> None:
         self.checkout = checkout
-        self.folder = folder
         self.ledger = ledger or {}
         self._server: Server | None = None
         self._faults = 0
@@ -54,6 +56,12 @@ class Workshop:
         self._stages: dict[str, list[list[str]]] = {}
         self._finders: dict[str, Counter[str]] = defaultdict(Counter)
         self._parts: dict[str, frozenset[str] | None] = {}
+        if folder is not None:
+            self.folder = folder
+            self._copy()
+
+    def _copy(self) -> None:
+        checkout, folder = self.checkout, self.folder
         if folder.exists():
             shutil.rmtree(folder)
         for file in checkout.files:

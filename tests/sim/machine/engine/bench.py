@@ -36,6 +36,9 @@ STALLS = (0.0, 0.4)
 
 DEVICE_BASE = 0x12_3456_8000
 HOST_BASE = 0x89AB_CDEF_0000_0000
+OTHER_DEVICE_BASE = ~DEVICE_BASE & 0xFF_FFFF_F000
+OTHER_HOST_BASE = ~HOST_BASE & 0xFFFF_FFFF_FFFF_F000
+"""Every bit above a page is another one."""
 RING_BYTES = 4096
 
 # After each fault: both ways, at odd places.
@@ -77,7 +80,7 @@ class EngineBench:
     config : EngineConfig
     environment : MachineConfig
         But for the number of channels.
-    stalls, seed, sleep, host_clock_hz
+    device_base, host_base, stalls, seed, sleep, host_clock_hz
         As of `Machine`.
     """
 
@@ -86,6 +89,8 @@ class EngineBench:
         config: EngineConfig = SMALL,
         environment: MachineConfig = NEAR,
         *,
+        device_base: int = DEVICE_BASE,
+        host_base: int = HOST_BASE,
         stalls: float = 0.0,
         seed: int = 0,
         sleep: bool = True,
@@ -97,8 +102,8 @@ class EngineBench:
             replace(environment, channels=config.units),
             device_bytes=AREAS * AREA_BYTES,
             host_bytes=RING_BYTES + AREAS * AREA_BYTES,
-            device_base=DEVICE_BASE,
-            host_base=HOST_BASE,
+            device_base=device_base,
+            host_base=host_base,
             stalls=stalls,
             seed=seed,
             sleep=sleep,
@@ -119,8 +124,8 @@ class EngineBench:
 
     def job(self, shape: Shape, area: int = 0) -> Job:
         """A transfer in an area."""
-        device = DEVICE_BASE + area * AREA_BYTES
-        host = HOST_BASE + RING_BYTES + area * AREA_BYTES
+        device = self.machine.device_base + area * AREA_BYTES
+        host = self.machine.host_base + RING_BYTES + area * AREA_BYTES
         outward = shape.opcode in (Opcode.COMPRESS_OUT, Opcode.COPY_OUT)
         source, destination = (device, host) if outward else (host, device)
         return Job(shape, self.config.units, source + shape.src, destination + shape.dst)
@@ -241,8 +246,8 @@ class EngineBench:
                 record_address = transfer.fields["record"] // ENTRY_BYTES * ENTRY_BYTES
                 places.append((record_address, ENTRY_BYTES, False))
         for address, size, in_device in places:
-            before, base = (device, DEVICE_BASE) if in_device else (host, HOST_BASE)
-            start = address - base
+            before = device if in_device else host
+            start = address - (self.machine.device_base if in_device else self.machine.host_base)
             now = self.machine.device if in_device else self.machine.host
             before[start : start + size] = now[start : start + size]
         for name, before, now in (

@@ -46,11 +46,11 @@ class Owner:
 
     @property
     def device_base(self) -> int:
-        return DEVICE_BASE + self.ring * SLOTS * AREA_BYTES
+        return self.engine.machine.device_base + self.ring * SLOTS * AREA_BYTES
 
     @property
     def host_base(self) -> int:
-        return HOST_BASE + self.ring * SHARE_BYTES
+        return self.engine.machine.host_base + self.ring * SHARE_BYTES
 
     def job(self, shape: Shape, slot: int = 0) -> Job:
         """A transfer in one of the ring's areas."""
@@ -73,10 +73,10 @@ def entries_of(ring: int) -> int:
     return ENTRIES >> ring % 2
 
 
-def windows_of(ring: int) -> Windows:
+def windows_of(ring: int, *, device_base: int = DEVICE_BASE, host_base: int = HOST_BASE) -> Windows:
     """Windows around a ring's own memory, and no byte more."""
-    host = HOST_BASE + ring * SHARE_BYTES
-    device = DEVICE_BASE + ring * SLOTS * AREA_BYTES
+    host = host_base + ring * SHARE_BYTES
+    device = device_base + ring * SLOTS * AREA_BYTES
     return Windows(
         descriptors=range(host, host + PAGE_BYTES),
         records=range(host + PAGE_BYTES, host + 2 * PAGE_BYTES),
@@ -100,7 +100,12 @@ def draw_shape(rng: Random, *, most_bytes: int = 1500) -> Shape:
 
 
 def rings_machine(
-    config: EngineConfig, verilog: VerilogText | None = None, **options: Any
+    config: EngineConfig,
+    verilog: VerilogText | None = None,
+    *,
+    device_base: int = DEVICE_BASE,
+    host_base: int = HOST_BASE,
+    **options: Any,
 ) -> Machine:
     """A machine with a share of both memories for each ring."""
     return Machine(
@@ -108,8 +113,8 @@ def rings_machine(
         replace(NEAR, channels=config.units),
         device_bytes=config.rings * SLOTS * AREA_BYTES,
         host_bytes=config.rings * SHARE_BYTES,
-        device_base=DEVICE_BASE,
-        host_base=HOST_BASE,
+        device_base=device_base,
+        host_base=host_base,
         **options,
     )
 
@@ -120,7 +125,7 @@ class RingsBench:
     Parameters
     ----------
     rings : int
-    stalls, seed, waves
+    device_base, host_base, stalls, seed, waves
         As of `Machine`.
     timeout_cycles : int, optional
         For all rings; the driver's if not given.
@@ -136,6 +141,8 @@ class RingsBench:
         self,
         rings: int,
         *,
+        device_base: int = DEVICE_BASE,
+        host_base: int = HOST_BASE,
         stalls: float = 0.0,
         seed: int = 0,
         timeout_cycles: int | None = None,
@@ -148,6 +155,8 @@ class RingsBench:
         self.machine = rings_machine(
             config or rings_config(rings),
             verilog,
+            device_base=device_base,
+            host_base=host_base,
             stalls=stalls,
             seed=seed,
             waves=waves,
@@ -163,7 +172,7 @@ class RingsBench:
                     self.machine,
                     ring=ring,
                     ring_entries=entries_of(ring),
-                    windows=windows_of(ring),
+                    windows=windows_of(ring, device_base=device_base, host_base=host_base),
                     interrupts=interrupts,
                     **({} if ring else timeouts),
                 ),
@@ -184,9 +193,9 @@ class RingsBench:
     def put(self, job: Job) -> None:
         """Put a transfer's data into memory. No byte of the target is right as it is."""
         target = ~job.wanted[: job.capacity]
-        for memories in ((self.machine.device, self.machine.host), self._before):
-            _at(memories, job.src, job.source.size, device=job.outward)[:] = job.source
-            _at(memories, job.dst, target.size, device=not job.outward)[:] = target
+        for memories in (self._now, self._before):
+            self._at(memories, job.src, job.source.size, device=job.outward)[:] = job.source
+            self._at(memories, job.dst, target.size, device=not job.outward)[:] = target
 
     def submit(
         self, owner: Owner, jobs: Sequence[Job], *, doorbell: bool = False
@@ -210,7 +219,7 @@ class RingsBench:
             self.machine.host[record] = host[record]
         slot = owner.host_base + ENTRY_BYTES * (transfer.index % owner.entries)
         now, before = (
-            _at(memories, slot, ENTRY_BYTES, device=False)
+            self._at(memories, slot, ENTRY_BYTES, device=False)
             for memories in ((self.machine.device, self.machine.host), self._before)
         )
         before[:] = now
@@ -236,11 +245,10 @@ class RingsBench:
 
     def check(self, owner: Owner, jobs: Sequence[Job], transfers: Sequence[Transfer]) -> None:
         """Wait for good transfers, whose records and targets must be exact."""
-        memories = self.machine.device, self.machine.host
         for job, transfer in zip(jobs, transfers, strict=True):
             record, ending = owner.engine.wait(transfer), job.good()
             assert ending.agrees(record), f"ring {owner.ring}:\n{record} instead of\n{ending}"
-            target = _at(memories, job.dst, job.wanted.size, device=not job.outward)
+            target = self._at(self._now, job.dst, job.wanted.size, device=not job.outward)
             assert np.array_equal(target, job.wanted), f"ring {owner.ring}: {job.shape}"
         assert owner.engine.first_error() is None
 
@@ -248,11 +256,9 @@ class RingsBench:
         """Assert that nothing but targets and records has changed since they were submitted."""
         kept = [memory.copy() for memory in self._before]
         for address, nbytes, in_device in self._targets:
-            base, now = (
-                (DEVICE_BASE, self.machine.device) if in_device else (HOST_BASE, self.machine.host)
-            )
-            start = address - base
-            kept[not in_device][start : start + nbytes] = now[start : start + nbytes]
+            start = address - (self.machine.device_base if in_device else self.machine.host_base)
+            now = self._at(self._now, address, nbytes, device=in_device)
+            kept[not in_device][start : start + nbytes] = now
         for name, before, now in zip(
             ("device", "host"), kept, (self.machine.device, self.machine.host), strict=True
         ):
@@ -270,9 +276,12 @@ class RingsBench:
             self.machine.run(20)
         raise AssertionError(f"ring {owner.ring} is not idle: {status}")
 
+    @property
+    def _now(self) -> tuple[ByteArray, ByteArray]:
+        return self.machine.device, self.machine.host
 
-def _at(
-    memories: tuple[ByteArray, ByteArray], address: int, nbytes: int, *, device: bool
-) -> ByteArray:
-    memory, base = (memories[0], DEVICE_BASE) if device else (memories[1], HOST_BASE)
-    return memory[address - base :][:nbytes]
+    def _at(
+        self, memories: tuple[ByteArray, ByteArray], address: int, nbytes: int, *, device: bool
+    ) -> ByteArray:
+        base = self.machine.device_base if device else self.machine.host_base
+        return memories[not device][address - base :][:nbytes]
