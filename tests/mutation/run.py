@@ -15,7 +15,7 @@ from cdma.builds.cache import cache_directory, digest
 from cdma.hw.components import find_component
 from tests.lib.closure import Checkout
 from tests.mutation.ledger import Record, Verdict, from_json, to_json
-from tests.mutation.mutants import BUILDER, Mutant, stages
+from tests.mutation.mutants import BUILDER, ELSEWHERE, Mutant, stages
 from tests.mutation.server import Server
 from tests.mutation.witness import NOTE, PARTS
 
@@ -85,23 +85,37 @@ class Workshop:
             # One of an earlier checkout may be gone, which is a failure of no test.
             if found is not None and found["test"] == test:
                 return self._verdict(mutant, found)
-        for stage in self._likely_first(mutant, near):
-            with self._fault(mutant):
-                found = self._failure(stage)
-            if found is not None:
-                return self._verdict(mutant, found)
+        found = self._first_failure(mutant, self._likely_first(mutant, near))
+        if found is not None:
+            return self._verdict(mutant, found)
+        elsewhere = self.judge_elsewhere(mutant)
+        if elsewhere.outcome != "open":
+            return elsewhere
         if mutant.path.startswith("hw/") and self._has_same_netlists(mutant):
             return Verdict("same netlist")
         if not last:
             return Verdict("survived")
         return self.judge_whole(mutant) if whole else Verdict("open")
 
+    def judge_elsewhere(self, mutant: Mutant) -> Verdict:
+        """Run a few files of tests elsewhere that are known by now to build what has the fault."""
+        *near, _ = self.stages(mutant.path)
+        found = self._first_failure(mutant, self._others(mutant, near))
+        return Verdict("open") if found is None else self._verdict(mutant, found)
+
     def judge_whole(self, mutant: Mutant) -> Verdict:
         """Run the tests of whole engines, after all others."""
         *_, last = self.stages(mutant.path)
-        with self._fault(mutant):
-            found = self._failure(last)
+        found = self._first_failure(mutant, [last])
         return Verdict("survived") if found is None else self._verdict(mutant, found)
+
+    def _first_failure(self, mutant: Mutant, stages: list[list[str]]) -> dict[str, str] | None:
+        for stage in stages:
+            with self._fault(mutant):
+                found = self._failure(stage)
+            if found is not None:
+                return found
+        return None
 
     def stages(self, path: str) -> list[list[str]]:
         """`mutants.stages` of the checkout."""
@@ -138,6 +152,15 @@ class Workshop:
             return order
         asked = {test for test, known in parts.items() if known is None or part in known}
         return [stage for stage in order if stage[0] in asked]
+
+    def _others(self, mutant: Mutant, near: list[list[str]]) -> list[list[str]]:
+        """A few files of tests elsewhere that are known to build the class that the fault is in."""
+        part = mutant.part((self.folder / mutant.path).read_text("utf-8"))
+        asked = {stage[0] for stage in near}
+        tests = (file.relative_to(self.checkout.root) for file in self.checkout.modules.values())
+        others = sorted(str(test) for test in tests if test.name.startswith("test_"))
+        found = [t for t in others if t not in asked and part in (self._parts_in(t) or ())]
+        return [[test] for test in found[:ELSEWHERE]]
 
     def _parts_in(self, test: str) -> frozenset[str] | None:
         """The classes of components that a file of tests builds; None as long as nobody knows."""
@@ -304,8 +327,8 @@ def judged(workshop: Workshop, mutant: Mutant, *, whole: bool = True) -> Verdict
     verdict = kept_verdict(workshop, mutant)
     if verdict is None:
         verdict = workshop.judge(mutant, whole=whole)
-    elif verdict.outcome == "open" and whole:
-        verdict = workshop.judge_whole(mutant)
+    elif verdict.outcome == "open":
+        verdict = workshop.judge_whole(mutant) if whole else workshop.judge_elsewhere(mutant)
     else:
         return verdict
     workshop.note(mutant.path, verdict)

@@ -324,3 +324,28 @@ def test_the_single_test_that_found_another_fault_is_asked_first(checkout, shop_
     assert judged(shop, second).test == found
     assert [found] in asked
     assert ["tests/sim/test_clamp.py"] not in asked
+
+
+def test_files_elsewhere_that_build_the_part_are_asked_once_they_are_known(
+    checkout, shop_of, monkeypatch
+):
+    made = checkout(STRONG)
+    (made.root / "sim" / "half.py").write_text(PART)
+    (made.root / "tests" / "sim" / "test_half.py").write_text("import cdma.sim.half\n")
+    elsewhere = made.root / "tests" / "hw" / "test_user.py"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(
+        USER.format(module="half").replace("    Fragment.get", "    fragment = Fragment.get")
+        + "    values = [s.rhs.value for parts in fragment.statements.values() for s in parts]\n"
+        + "    assert values == [1, 1]\n"
+    )
+    monkeypatch.setattr("tests.mutation.mutants.ELSEWHERE", 0)
+    made = Checkout(made.root)
+    assert stages(made, "sim/half.py") == [["tests/sim/test_half.py"], []]
+    mutant = next(m for m in mutants(made.root, ["sim/half.py"]) if m.fault.kind == "constant")
+    shop = shop_of(made)
+    assert shop.judge(mutant) == Verdict("survived")
+    # As when another fault sends it through this file.
+    assert shop._failure(["tests/hw/test_user.py"]) is None
+    assert shop.judge_elsewhere(mutant).test == "tests/hw/test_user.py::test_it"
+    assert shop.judge(mutant).outcome == "killed"

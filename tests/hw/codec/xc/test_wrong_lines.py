@@ -30,6 +30,9 @@ def damaged_lines(form, stream, rng):
     found = [bytes([stream[0] + 1]) + stream[1:] + b"\0"] if stream[0] & 0x3F < 0x3F else []
     if stream[0] & 0x3F:
         found.append(bytes([stream[0] - 1]) + stream[1:-1])
+    if len(stream) > head:
+        # Behind the last field of some.
+        found += [stream[:-1] + bytes([stream[-1] ^ bit]) for bit in (0x80, 0x40, 0x10)]
     for flips in (1, 1, 1, 2, 3):
         bits = np.unpackbits(np.frombuffer(stream[head:], np.uint8))
         if bits.size:
