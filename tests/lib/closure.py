@@ -45,7 +45,6 @@ class Checkout:
         self.root = root
         self._hashes: dict[Path, str] = {}
         self._nexts: dict[tuple[str, bool], list[tuple[str, bool]]] = {}
-        self._data_of_rooms: dict[frozenset[str], list[Path]] = {}
 
     @cached_property
     def files(self) -> list[Path]:
@@ -104,26 +103,16 @@ class Checkout:
         Those are the project's settings, all of the package's files, and those in folders of
         `tests` that the closure has a module of.
         """
-        return self._hash_all(self._data_of(names))
-
-    def _data_of(self, names: frozenset[str]) -> list[Path]:
         rooms = _rooms(names)
-        if rooms not in self._data_of_rooms:
-            self._data_of_rooms[rooms] = [
-                path
-                for path in self._data_files
-                if path.name == "pyproject.toml" or _room(path.relative_to(self.root)) in rooms
-            ]
-        return self._data_of_rooms[rooms]
+        return self._hash_all(path for path, room in self._data_files.items() if room in rooms)
 
     @cached_property
-    def _data_files(self) -> list[Path]:
-        return [
-            path
-            for path in self.files
-            if path == self.root / "pyproject.toml"
-            or (path.relative_to(self.root).parts[0] in PACKAGES and path.suffix != ".py")
-        ]
+    def _data_files(self) -> dict[Path, str]:
+        """The files that are no Python, in order, each with the room that it is in."""
+        inner = {path: path.relative_to(self.root) for path in self.files if path.suffix != ".py"}
+        found = {path: _room(name) for path, name in inner.items() if name.parts[0] in PACKAGES}
+        settings = self.root / "pyproject.toml"
+        return found | ({settings: ""} if settings in inner else {})
 
     @cached_property
     def everything(self) -> str:
@@ -142,7 +131,7 @@ class Checkout:
         real = path.resolve()
         if path.suffix == ".py":
             return not self._modules_of.get(real, frozenset()).isdisjoint(names)
-        return any(real == file.resolve() for file in self._data_of(names))
+        return self._real_data_files.get(real) in _rooms(names)
 
     # The packages' rooms are links: a file may be several modules, and has one real path.
 
@@ -152,6 +141,10 @@ class Checkout:
         for name, path in self.modules.items():
             found.setdefault(path.resolve(), set()).add(name)
         return found
+
+    @cached_property
+    def _real_data_files(self) -> dict[Path, str]:
+        return {path.resolve(): room for path, room in self._data_files.items()}
 
     def _is_left_behind(self, path: Path) -> bool:
         """Return True for files that tools have written: no test's outcome depends on them."""
@@ -273,9 +266,9 @@ def _is_only_defined(node: ast.stmt) -> bool:
 
 
 def _rooms(names: Iterable[str]) -> frozenset[str]:
-    """The rooms of tests that some modules are in, and the package, which counts for all."""
+    """The rooms of tests that some modules are in, and those that count for all."""
     tests = (name.split(".") for name in names if name.startswith("tests."))
-    return frozenset({"cdma", "tests", *(f"tests.{parts[1]}" for parts in tests)})
+    return frozenset({"", "cdma", "tests", *(f"tests.{parts[1]}" for parts in tests)})
 
 
 def _room(path: Path) -> str:
