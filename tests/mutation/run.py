@@ -55,7 +55,8 @@ class Workshop:
         self._built: dict[str, tuple[str, list[str]]] = {}
         self._stages: dict[str, list[list[str]]] = {}
         self._finders: dict[str, Counter[str]] = defaultdict(Counter)
-        self._parts: dict[str, frozenset[str] | None] = {}
+        self._parts: dict[str, frozenset[str]] = {}
+        self._kept_parts: dict[str, Path] = {}
         if folder is not None:
             self.folder = folder
             self._copy()
@@ -146,7 +147,7 @@ class Workshop:
         """
         own, beside = self._finders[mutant.path], self._finders[str(Path(mutant.path).parent)]
         order = sorted(near, key=lambda stage: (-own[stage[0]], -beside[stage[0]]))
-        part = mutant.part((self.folder / mutant.path).read_text("utf-8"))
+        part = self._part(mutant)
         parts = {stage[0]: self._parts_in(stage[0]) for stage in near}
         if not any(part in known for known in parts.values() if known):
             return order
@@ -155,34 +156,36 @@ class Workshop:
 
     def _others(self, mutant: Mutant, near: list[list[str]]) -> list[list[str]]:
         """A few files of tests elsewhere that are known to build the class that the fault is in."""
-        part = mutant.part((self.folder / mutant.path).read_text("utf-8"))
+        part = self._part(mutant)
         asked = {stage[0] for stage in near}
         tests = (file.relative_to(self.checkout.root) for file in self.checkout.modules.values())
         others = sorted(str(test) for test in tests if test.name.startswith("test_"))
         found = [t for t in others if t not in asked and part in (self._parts_in(t) or ())]
         return [[test] for test in found[:ELSEWHERE]]
 
+    def _part(self, mutant: Mutant) -> str:
+        return mutant.part((self.folder / mutant.path).read_text("utf-8"))
+
     def _parts_in(self, test: str) -> frozenset[str] | None:
         """The classes of components that a file of tests builds; None as long as nobody knows."""
-        if test not in self._parts:
-            kept = self._kept_parts(test)
-            found = frozenset(json.loads(kept.read_text())) if kept.exists() else None
-            if found is None:
-                # The next run may have told.
-                return None
-            self._parts[test] = found
-        return self._parts[test]
+        kept = self._parts_file(test)
+        if test not in self._parts and kept.exists():
+            self._parts[test] = frozenset(json.loads(kept.read_text()))
+        return self._parts.get(test)
 
-    def _kept_parts(self, test: str) -> Path:
-        closure = self.checkout.closure([self.checkout.name_of(self.checkout.root / test)])
-        key = digest("parts", test, self.checkout.sources(closure))
-        return cache_directory() / "mutants" / "parts" / f"{key}.json"
+    def _parts_file(self, test: str) -> Path:
+        if test not in self._kept_parts:
+            key = digest("parts", test, self.checkout.sources(self._closure(test)))
+            self._kept_parts[test] = cache_directory() / "mutants" / "parts" / f"{key}.json"
+        return self._kept_parts[test]
+
+    def _closure(self, test: str) -> frozenset[str]:
+        return self.checkout.closure([self.checkout.name_of(self.checkout.root / test)])
 
     def _keep_parts(self, test: str) -> None:
         """Keep what a run of a file of tests in which none failed has built, in this process."""
-        kept = self._kept_parts(test)
-        closure = self.checkout.closure([self.checkout.name_of(self.checkout.root / test)])
-        if not kept.exists() and BUILDER not in closure:
+        kept = self._parts_file(test)
+        if not kept.exists() and BUILDER not in self._closure(test):
             kept.parent.mkdir(parents=True, exist_ok=True)
             partial = kept.with_suffix(f".{os.getpid()}")
             partial.write_text((self.folder / "build" / PARTS).read_text())
@@ -219,8 +222,7 @@ class Workshop:
     def _is_healthy(self, test: str) -> bool:
         """Return True if a test passes without any fault."""
         if test not in self._healthy:
-            name = self.checkout.name_of(self.checkout.root / test.split("::")[0])
-            sources = self.checkout.sources(self.checkout.closure([name]))
+            sources = self.checkout.sources(self._closure(test.split("::")[0]))
             kept = cache_directory() / "mutants" / f"{digest('healthy', test, sources)}.json"
             self._healthy[test] = kept.exists() or self._failure([test]) is None
             if self._healthy[test]:

@@ -2,16 +2,11 @@
 
 import numpy as np
 
-from cdma.golden.formats.xc.lines import ESCAPE_CLASS, ESCAPED
+from cdma.golden.formats.xc.lines import ESCAPE_CLASS, ESCAPED, MAX_BEHIND_BYTES, RAW_HEADER
 from tests.hw.codec.xc.lines import beats_of_line, golden, sectors_of
 from tests.hw.codec.xc.test_widths import compressor, elements
 
 __all__ = ["compressor", "elements"]
-
-MOST_BEHIND = 63
-"""Bytes of extras and escapes that a header can announce."""
-RAW = 0xC0
-"""The header of a line that is kept as it is."""
 
 
 def lines_of_escapes(form, codec):
@@ -40,10 +35,10 @@ def test_line_is_raw_from_where_the_golden_model_has_it(compressor):
     lines = lines_of_escapes(form, codec)
     streams = [codec.compress(line).tobytes() for line in lines]
     # Those about the limits: a few are enough of the others.
-    behind = np.array([stream[0] & MOST_BEHIND for stream in streams])
-    raw = np.array([stream[0] == RAW for stream in streams])
+    behind = np.array([stream[0] & MAX_BEHIND_BYTES for stream in streams])
+    raw = np.array([stream[0] == RAW_HEADER for stream in streams])
     about = np.convolve(raw[1:] != raw[:-1], np.ones(7), "same") > 0
-    chosen = np.append(about, True) | (behind > MOST_BEHIND - 3)
+    chosen = np.append(about, True) | (behind > MAX_BEHIND_BYTES - 3)
     chosen[::17] = True
     lines, streams = lines[chosen], [streams[i] for i in np.flatnonzero(chosen)]
     assert 0 < raw[chosen].sum() < len(streams)

@@ -256,9 +256,8 @@ class RingsBench:
         """Assert that nothing but targets and records has changed since they were submitted."""
         kept = [memory.copy() for memory in self._before]
         for address, nbytes, in_device in self._targets:
-            start = address - (self.machine.device_base if in_device else self.machine.host_base)
             now = self._at(self._now, address, nbytes, device=in_device)
-            kept[not in_device][start : start + nbytes] = now
+            self._at(kept, address, nbytes, device=in_device)[:] = now
         for name, before, now in zip(
             ("device", "host"), kept, (self.machine.device, self.machine.host), strict=True
         ):
@@ -281,7 +280,7 @@ class RingsBench:
         return self.machine.device, self.machine.host
 
     def _at(
-        self, memories: tuple[ByteArray, ByteArray], address: int, nbytes: int, *, device: bool
+        self, memories: Sequence[ByteArray], address: int, nbytes: int, *, device: bool
     ) -> ByteArray:
         base = self.machine.device_base if device else self.machine.host_base
         return memories[not device][address - base :][:nbytes]
