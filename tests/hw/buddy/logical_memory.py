@@ -65,10 +65,11 @@ def beats_of(
     return beats
 
 
-class _Bytes:
+class _Bytes(dict[int, int]):
     """Stores bytes in an array, by their addresses, and in no other place."""
 
     def __init__(self, memory: Entries, base: int) -> None:
+        super().__init__()
         self.memory = memory
         self.base = base
 
@@ -84,7 +85,7 @@ class Memory(Axi4Bus):
         super().__init__(axi, behavior, seed)
         self.memory = memory
         self.base = base
-        self.written = _Bytes(memory, base)  # type: ignore[assignment]
+        self.written = _Bytes(memory, base)
 
     def _read_wires(self) -> list[int]:
         if self.offered_read is None:
@@ -194,7 +195,7 @@ class Manager:
 
 @dataclass
 class Ends:
-    """The end of a scene: counters by name, the first error, and both memories."""
+    """The end of a scene: counters by name, the first error, the interrupt, and STATUS.lost."""
 
     counters: dict[str, int] = field(default_factory=dict)
     error: dict[str, int] = field(default_factory=dict)

@@ -14,6 +14,8 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.config import BuddyConfig, EntryConfig, MetadataCacheConfig
 from tests.golden.buddy.entries import mixed_entries
 from tests.golden.buddy.xc_entries import CENTRE, PATTERN, bf16_entries
+from tests.hw.buddy.address.pages import PLAIN
+from tests.hw.buddy.frontend.test_bursts import split
 from tests.hw.buddy.logical_memory import Burst, LogicalMemory, beats_of
 from tests.lib.rtl.axi4_bus import Behavior
 
@@ -28,8 +30,6 @@ CONFIG = BuddyConfig(
 )
 WIDTH = CONFIG.entry.sector_bytes
 FULL_SIZE = WIDTH.bit_length() - 1
-PLAIN = None
-"""Beside the targets: a page that is not compressed."""
 PAGES = (*Target, PLAIN)
 FILLED = 24
 """Entries at the start of each page that have data before a scene."""
@@ -103,12 +103,13 @@ def drawn_rounds(memory, starts, rounds, seed):
 
 def entries_in(bursts, *, write):
     """Number of accesses to entries in these bursts."""
-    total = 0
-    for burst in bursts:
-        if burst.write == write:
-            last = (burst.address >> burst.size) + len(burst.beats) - 1
-            total += (last << burst.size) // ENTRY_BYTES - burst.address // ENTRY_BYTES + 1
-    return total
+    fields = ("id", "address", "size", "burst")
+    given = [
+        {name: getattr(burst, name) for name in fields} | {"beats": len(burst.beats) - 1}
+        for burst in bursts
+        if burst.write == write
+    ]
+    return sum(len(split(burst)) for burst in given)
 
 
 def played(rounds, memory, starts, **options):
