@@ -182,7 +182,7 @@ def huffman_bits(counts: list[int], longest: int) -> int:
 
 
 def _counts(words: Elements, elements: ElementFormat) -> npt.NDArray[np.int64]:
-    """How often each exponent occurs, and behind them the zeros."""
+    """Counts of each exponent, and behind them of the zeros."""
     histogram = Xc(elements.element_bytes, exponent_bits=elements.exponent_bits).histogram(words)
     return np.append(histogram, words.size - histogram.sum())
 

@@ -18,6 +18,9 @@ WHOLE = (
 )
 """Tests of whole engines and controllers against the golden models."""
 
+SIMULATED = ("tests/hw/dma/test_engine.py", "tests/hw/buddy/test_controller.py")
+"""The same in Amaranth's simulator, without a build: asked about all files of their folders."""
+
 ELSEWHERE = 4
 """So many tests of other components that use a part are asked about it, before whole engines."""
 
@@ -119,7 +122,9 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
         test = file.relative_to(checkout.root)
         if not file.name.startswith("test_") or test.parts[1] not in ("golden", "hw", "sim"):
             continue
-        is_near = test.is_relative_to(folder)
+        is_near = test.is_relative_to(folder) or (
+            str(test) in SIMULATED and folder.is_relative_to(test.parent)
+        )
         if not is_near and any(test.is_relative_to(each) for each in OF_TEXT):
             continue
         closure = checkout.closure([name])

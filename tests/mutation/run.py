@@ -86,14 +86,17 @@ class Workshop:
             # One of an earlier checkout may be gone, which is a failure of no test.
             if found is not None and found["test"] == test:
                 return self._verdict(mutant, found)
-        found = self._first_failure(mutant, self._likely_first(mutant, near))
+        likely = self._likely_first(mutant, near)
+        found = self._first_failure(mutant, likely[:1])
+        # All others may take minutes, for nothing if no test can tell.
+        if found is None and mutant.path.startswith("hw/") and self._has_same_netlists(mutant):
+            return Verdict("same netlist")
+        found = found or self._first_failure(mutant, likely[1:])
         if found is not None:
             return self._verdict(mutant, found)
         elsewhere = self.judge_elsewhere(mutant)
         if elsewhere.outcome != "open":
             return elsewhere
-        if mutant.path.startswith("hw/") and self._has_same_netlists(mutant):
-            return Verdict("same netlist")
         if not last:
             return Verdict("survived")
         return self.judge_whole(mutant) if whole else Verdict("open")

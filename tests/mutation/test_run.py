@@ -206,7 +206,7 @@ def test_a_loop_without_end_is_found(checkout, shop_of, monkeypatch):
     (made.root / "sim" / "clamp.py").write_text("def clamp(x):\n    while x > 10: x -= True\n")
     made = Checkout(made.root)
     mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.after == "(False)")
-    assert judged(shop_of(made), mutant).error == "TimeoutError: more than 1 s"
+    assert judged(shop_of(made), mutant).error == "OvertimeError: more than 1 s"
 
 
 def test_components_that_it_is_a_part_of_are_asked_before_whole_engines(checkout):

@@ -55,7 +55,7 @@ def _clocks_stop_soon(monkeypatch):
 
 
 def exact_wake(fragment: Fragment) -> Signal:
-    """Whether the next edge of a component's clock would change anything."""
+    """The next edge of a component's clock would change something."""
     below = [
         exact_wake(subfragment)
         for subfragment, _name, _src_loc in fragment.subfragments

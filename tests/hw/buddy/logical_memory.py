@@ -17,8 +17,9 @@ from cdma.hw.buddy.registers import register_map
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.config import BuddyConfig
 from tests.golden.buddy.entries import Entries
-from tests.lib.rtl.axi4_bus import Axi4Bus, Behavior
+from tests.lib.rtl.axi4_bus import Behavior
 from tests.lib.rtl.axi_lite import AxiLiteBus, RegisterBench
+from tests.lib.rtl.memory import Memory
 
 PATIENCE_CYCLES = 3000
 """Without a transfer at the manager's port for so long, something hangs."""
@@ -63,38 +64,6 @@ def beats_of(
         beats.append((data, strobe))
         place = end
     return beats
-
-
-class _Bytes(dict[int, int]):
-    """Stores bytes in an array, by their addresses, and in no other place."""
-
-    def __init__(self, memory: Entries, base: int) -> None:
-        super().__init__()
-        self.memory = memory
-        self.base = base
-
-    def __setitem__(self, address: int, byte: int) -> None:
-        assert 0 <= address - self.base < self.memory.size, f"write outside memory: {address:#x}"
-        self.memory[address - self.base] = byte
-
-
-class Memory(Axi4Bus):
-    """A subordinate that keeps what is written."""
-
-    def __init__(self, axi: Any, memory: Entries, base: int, behavior: Behavior, seed: int) -> None:
-        super().__init__(axi, behavior, seed)
-        self.memory = memory
-        self.base = base
-        self.written = _Bytes(memory, base)
-
-    def _read_wires(self) -> list[int]:
-        if self.offered_read is None:
-            return super()._read_wires()
-        valid, id, _, response, last = super()._read_wires()
-        start = self.offered_read[2] - self.base
-        assert 0 <= start <= self.memory.size - self.width, f"read outside memory: {start:#x}"
-        data = self.memory[start : start + self.width].tobytes()
-        return [valid, id, int.from_bytes(data, "little"), response, last]
 
 
 class Manager:

@@ -1,0 +1,54 @@
+"""A memory of Python behind an AXI4 port, which stalls and fails as `Axi4Bus` does."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.lib.rtl.axi4_bus import Axi4Bus, Behavior
+
+
+class _Bytes(dict[int, int]):
+    """Stores bytes in an array, by their addresses, and in no other place."""
+
+    def __init__(self, memory: NDArray[np.uint8], base: int) -> None:
+        super().__init__()
+        self.memory = memory
+        self.base = base
+
+    def __setitem__(self, address: int, byte: int) -> None:
+        assert 0 <= address - self.base < self.memory.size, f"write outside memory: {address:#x}"
+        self.memory[address - self.base] = byte
+
+
+class Memory(Axi4Bus):
+    """A subordinate that keeps what is written.
+
+    Parameters
+    ----------
+    axi
+        The manager's port.
+    memory : uint8 array
+        Its content, which several ports may share.
+    base
+        The address of the first byte.
+    behavior, seed
+        As of `Axi4Bus`.
+    """
+
+    def __init__(
+        self, axi: Any, memory: NDArray[np.uint8], base: int, behavior: Behavior, seed: int
+    ) -> None:
+        super().__init__(axi, behavior, seed)
+        self.memory = memory
+        self.base = base
+        self.written = _Bytes(memory, base)
+
+    def _read_wires(self) -> list[int]:
+        if self.offered_read is None:
+            return super()._read_wires()
+        valid, id, _, response, last = super()._read_wires()
+        start = self.offered_read[2] - self.base
+        assert 0 <= start <= self.memory.size - self.width, f"read outside memory: {start:#x}"
+        data = self.memory[start : start + self.width].tobytes()
+        return [valid, id, int.from_bytes(data, "little"), response, last]
