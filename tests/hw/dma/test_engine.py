@@ -456,6 +456,54 @@ def test_silent_buses_end_a_transfer(transfer, behavior, detail):
     np.testing.assert_array_equal(device[start : start + 200], later.raw)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_lines_go_to_the_units_in_turn(first):
+    start = first * LINE_BYTES
+    transfers = [
+        Transfer(Opcode.COMPRESS_OUT, 0, RAW[:500], start),
+        Transfer(Opcode.COPY_IN, 2, RAW[:400], 64, start),
+    ]
+    device, host = memories(transfers)
+    seen = {}
+
+    async def software(sw):
+        await sw.start()
+        seen["records"] = await sw.carry_out([one.fields for one in transfers])
+
+    _, *units = engine().play(software, device=device, host=host)
+    assert [told(record) for record in seen["records"]] == [one.ending() for one in transfers]
+    for number, unit in enumerate(units):
+        assert {address // LINE_BYTES % CONFIG.units for address in unit.asked} == {number}
+
+
+LONG = np.random.default_rng(6).integers(1, 256, 12 * AREA_BYTES, np.uint8)
+
+
+@pytest.mark.parametrize("opcode", [*OUTWARD, Opcode.DECOMPRESS_IN, Opcode.COPY_IN])
+@pytest.mark.parametrize("cause", ["no room", "write error"])
+def test_nothing_is_read_for_what_cannot_be_written(opcode, cause):
+    transfer = Transfer(opcode, 0, LONG)
+    options = {}
+    if cause == "no room":
+        transfer.space_left = 256
+    else:
+        fails = Behavior(write_errors={0: BusError.SLVERR})
+        options["at_host" if transfer.outward else "at_device"] = fails
+    device, host = memories([transfer])
+    seen = {}
+
+    async def software(sw):
+        await sw.start()
+        (seen["record"],) = await sw.carry_out([transfer.fields])
+
+    ports = engine().play(software, device=device, host=host, **options)
+    failed = Status.DESTINATION_OVERFLOW if cause == "no room" else Status.WRITE_ERROR
+    assert seen["record"]["status"] == failed
+    read = ports[1:] if transfer.outward else ports[:1]
+    nbytes = sum(port.width * len(port.transfers["r"]) for port in read)
+    assert nbytes < transfer.source.size / 2
+
+
 STREAM = IN.stream
 DAMAGED = {
     "cut": (STREAM[:-4], {}, Status.STREAM_TRUNCATED, StreamStatus.MASK_TRUNCATED),

@@ -34,6 +34,11 @@ class Memory(Axi4Bus):
         The address of the first byte.
     behavior, seed
         As of `Axi4Bus`.
+
+    Attributes
+    ----------
+    asked : list of int
+        Addresses of all bursts, in the order in which they came.
     """
 
     def __init__(
@@ -43,6 +48,12 @@ class Memory(Axi4Bus):
         self.memory = memory
         self.base = base
         self.written = _Bytes(memory, base)
+        self.asked: list[int] = []
+
+    def _take_burst(self, answers: str, fields: tuple[int, ...]) -> tuple[int, int, int]:
+        burst = super()._take_burst(answers, fields)
+        self.asked.append(burst[1])
+        return burst
 
     def _read_wires(self) -> list[int]:
         if self.offered_read is None:
