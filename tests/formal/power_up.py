@@ -216,6 +216,20 @@ class HasValue(Condition):
 
 
 @dataclass(frozen=True)
+class Both(Condition):
+    """A condition under which a register is the same in both copies, and a value of that one."""
+
+    one: HasValue
+    other: HasValue
+
+    def text(self, copies: Copies, copy: int, cycle: int, address: str) -> str:
+        terms = [
+            condition.text(copies, copy, cycle, address) for condition in (self.one, self.other)
+        ]
+        return f"(and {' '.join(terms)})"
+
+
+@dataclass(frozen=True)
 class QueuePlaces:
     """The registers of a `Fifo` that say which words of its memory are in use.
 
@@ -467,6 +481,9 @@ class Induction:
         self._look_after_reset()
         self._claim_under_conditions(effort)
         self._look_at_all()
+        if effort > 1:
+            self._claim_under_both()
+            self._look_at_all()
 
     def _look_after_reset(self) -> None:
         """Find out which registers a reset sets, and to what."""
@@ -515,6 +532,28 @@ class Induction:
                     self._claim(condition, self._always[target])
         for size in range(2, effort + 1):
             self._claim_exclusions(flags, size)
+
+    def _claim_under_both(self) -> None:
+        """Claim that others agree while something does that says, by its value, that they count."""
+        for register in self.free:
+            if register not in self.netlist.registers:
+                continue
+            agrees_while = [
+                claim.condition
+                for claim in self._claims[register]
+                if isinstance(claim, Agreement)
+                and isinstance(claim.condition, HasValue)
+                and self._is_whole(claim)
+            ]
+            for one in agrees_while:
+                for value in self._conditions(register, effort=1):
+                    for target in self.free:
+                        if (
+                            target in self.netlist.registers
+                            and target != register
+                            and self._module(target) == self._module(register)
+                        ):
+                            self._claim(Both(one, value), self._always[target])
 
     def _claim(self, condition: Condition, like: Agreement) -> None:
         whole = (1 << like.width) - 1

@@ -25,8 +25,8 @@ PARTS = "parts.json"
 """The file beside the note that names what was built."""
 
 
-class OvertimeError(Exception):
-    """A test computes for too long. It is no `OSError`, which what is tested might handle."""
+class OvertimeError(BaseException):
+    """A test computes for too long. It is no `Exception`, as what is tested handles some."""
 
 
 _built: set[type] = set()
