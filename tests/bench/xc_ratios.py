@@ -94,7 +94,7 @@ def recorded(words: Elements) -> Xc:
 
 
 def _record_by_size(console: Console) -> dict[int, dict[str, float]]:
-    """What the last record's parameters cost, for tensors of a few sizes: it has but samples."""
+    """Costs of the last record's parameters, for tensors of a few sizes: it has but samples."""
     table = Table(title="Gaussian numbers: excess of the last record's parameters, by bytes")
     for column in ("bytes", "mean %", "largest %"):
         table.add_column(column, justify="right")

@@ -1,4 +1,4 @@
-"""What performance.md says of nvCOMP beside XC is what was recorded and what golden computes."""
+"""Figures of nvCOMP beside XC in performance.md are those recorded, and those golden computes."""
 
 import json
 import re
