@@ -7,6 +7,7 @@ A test that computes for too long fails: a fault may be a loop without end.
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from types import FrameType
@@ -28,6 +29,8 @@ PARTS = "parts.json"
 class OvertimeError(BaseException):
     """A test computes for too long. It is no `Exception`, as what is tested handles some."""
 
+
+_FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s'\",()/]+/)+")
 
 _built: set[type] = set()
 
@@ -93,4 +96,6 @@ def _note(test: str, error: pytest.ExceptionInfo[BaseException] | None) -> None:
         is_raised_by_test and "amaranth" not in frames[-1].parts
     )
     said = f"{error.typename}: {str(error.value).splitlines()[0] if str(error.value) else ''}"
+    # The ledger is for all machines.
+    said = _FOLDERS.sub("", said)
     note.write_text(json.dumps({"test": test, "error": said[:200], "is_check": is_check}))
