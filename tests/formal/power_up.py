@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -535,25 +535,23 @@ class Induction:
 
     def _claim_under_both(self) -> None:
         """Claim that others agree while something does that says, by its value, that they count."""
-        for register in self.free:
-            if register not in self.netlist.registers:
+        registers = [target for target in self.free if target in self.netlist.registers]
+        for register, target in permutations(registers, 2):
+            if self._module(register) != self._module(target):
                 continue
-            agrees_while = [
-                claim.condition
-                for claim in self._claims[register]
-                if isinstance(claim, Agreement)
-                and isinstance(claim.condition, HasValue)
-                and self._is_whole(claim)
-            ]
-            for one in agrees_while:
+            for one in self._agrees_while(register):
                 for value in self._conditions(register, effort=1):
-                    for target in self.free:
-                        if (
-                            target in self.netlist.registers
-                            and target != register
-                            and self._module(target) == self._module(register)
-                        ):
-                            self._claim(Both(one, value), self._always[target])
+                    self._claim(Both(one, value), self._always[target])
+
+    def _agrees_while(self, register: str) -> list[HasValue]:
+        """The conditions under which all of a register agrees."""
+        return [
+            claim.condition
+            for claim in self._claims[register]
+            if isinstance(claim, Agreement)
+            and isinstance(claim.condition, HasValue)
+            and self._is_whole(claim)
+        ]
 
     def _claim(self, condition: Condition, like: Agreement) -> None:
         whole = (1 << like.width) - 1

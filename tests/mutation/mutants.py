@@ -101,10 +101,10 @@ def module_of(path: str) -> str:
 def stages(checkout: Checkout, path: str) -> list[list[str]]:
     """Files of tests that are asked about a file's mutants, one stage after the other.
 
-    They depend on it: that of its name, those beside it in the mirror, a few of the components that
-    it is a part of, in each case what depends on least first; and last, maybe none, those of whole
-    engines and controllers, which build a simulator of the RTL first, and others beside it that do
-    so, unless there are no quicker ones.
+    They depend on it: that of its name, those beside it in the mirror and `SIMULATED`, a few of the
+    components that it is a part of, in each case what depends on least first; and last, maybe none,
+    those of whole engines and controllers, which build a simulator of the RTL first, and others
+    beside it that do so, unless there are no quicker ones.
 
     Tests that read sources and pages as texts are not asked, nor are those of generated text,
     unless it is the generator that is at fault.

@@ -10,7 +10,7 @@ from cdma.hw.bus.read_half import ReadHalf
 from cdma.hw.config import PRESETS
 from cdma.hw.dma.control.checker import DescriptorChecker
 from cdma.hw.dma.control.completion import RetireUnit
-from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.control.dispatch import Dispatcher
 from cdma.hw.dma.control.fetch_arbiter import FetchArbiter
 from cdma.hw.dma.control.record import InterruptCoalescer
@@ -38,8 +38,6 @@ TINY = PRESETS["tiny"]
 TITANX = PRESETS["titanx_gen3"]
 TWO_RINGS = replace(TINY, rings=2)
 
-ADDRESS_BITS = 40
-
 COMPONENTS = {
     "registers": lambda: Registers(TINY),
     "registers of two rings": lambda: Registers(TWO_RINGS),
@@ -57,7 +55,7 @@ COMPONENTS = {
     "throttle": lambda: TokenBucket(TINY),
     "unit buffer": lambda: UnitBuffer(TINY),
     "line reader": lambda: LineReader(TINY.codec, TINY.unit_lines),
-    "write responses": lambda: WriteResponseCollector(ADDRESS_BITS, 32, 4),
+    "write responses": lambda: WriteResponseCollector(DEVICE_ADDRESS_BITS, 32, 4),
     "host port of tiny": lambda: host_port(TINY),
     "memory port of tiny": lambda: memory_port(TINY),
     "host port of titanx_gen3": lambda: host_port(TITANX),
@@ -70,8 +68,8 @@ def _of_an_error(collector: WriteResponseCollector) -> Value:
     """The bits of an outcome that count: the address only if there was an error."""
     outcome = collector.outcome.payload
     failed = outcome.error != BusError.NONE
-    size = len(Value.cast(outcome)) - ADDRESS_BITS
-    return Cat((1 for _bit in range(size)), failed.replicate(ADDRESS_BITS))
+    size = len(Value.cast(outcome)) - DEVICE_ADDRESS_BITS
+    return Cat((1 for _bit in range(size)), failed.replicate(DEVICE_ADDRESS_BITS))
 
 
 CARES = {
@@ -140,7 +138,7 @@ FAULTS = {
     ),
     "first error": (
         WriteResponseCollector,
-        lambda: WriteResponseCollector(ADDRESS_BITS, 32, 4),
+        lambda: WriteResponseCollector(DEVICE_ADDRESS_BITS, 32, 4),
         "error = Signal(BusError)",
         "error = Signal(BusError, reset_less=True)",
     ),

@@ -19,7 +19,7 @@ from cdma.hw.config import BuddyConfig
 from tests.golden.buddy.entries import Entries
 from tests.lib.rtl.axi4_bus import Behavior
 from tests.lib.rtl.axi_lite import AxiLiteBus, RegisterBench
-from tests.lib.rtl.memory import Memory
+from tests.lib.rtl.memory import Memory, serve
 
 PATIENCE_CYCLES = 3000
 """Without a transfer at the manager's port for so long, something hangs."""
@@ -243,10 +243,6 @@ class LogicalMemory:
 
         async def traffic(bus: AxiLiteBus) -> None:
             left = deque(rounds)
-            outputs = [memory.outputs() for memory in memories]
-            wires = [*manager.outputs(), *outputs[0], *outputs[1]]
-            first = len(manager.outputs())
-            second = first + len(outputs[0])
             moved = 0
             while not state["done"]:
                 if state["pages"] and manager.is_done:
@@ -255,16 +251,9 @@ class LogicalMemory:
                     else:
                         state["traffic"] = True
                 manager.drive(bus.ctx)
-                for each in memories:
-                    for wire, value in zip(
-                        each.inputs(), each.drive(bus.ctx, bus.cycle), strict=True
-                    ):
-                        bus.ctx.set(wire, value)
-                values = await bus.tick(*wires)
-                if manager.observe(values[:first]) or manager.is_done:
+                values = await serve(bus, memories, *manager.outputs())
+                if manager.observe(values) or manager.is_done:
                     moved = bus.cycle
-                memories[0].observe(bus.cycle, values[first:second])
-                memories[1].observe(bus.cycle, values[second:])
                 assert bus.cycle - moved < PATIENCE_CYCLES, "nothing moves any more"
 
         self.bench.run(software, traffic)

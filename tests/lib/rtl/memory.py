@@ -1,11 +1,13 @@
 """A memory of Python behind an AXI4 port, which stalls and fails as `Axi4Bus` does."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.lib.rtl.axi4_bus import Axi4Bus, Behavior
+from tests.lib.rtl.axi_lite import AxiLiteBus
 
 
 class _Bytes(dict[int, int]):
@@ -63,3 +65,17 @@ class Memory(Axi4Bus):
         assert 0 <= start <= self.memory.size - self.width, f"read outside memory: {start:#x}"
         data = self.memory[start : start + self.width].tobytes()
         return [valid, id, int.from_bytes(data, "little"), response, last]
+
+
+async def serve(bus: AxiLiteBus, memories: Sequence[Memory], *wires: Any) -> tuple[int, ...]:
+    """Let memories do what they do in a cycle; other wires just before its clock edge."""
+    for memory in memories:
+        for wire, value in zip(memory.inputs(), memory.drive(bus.ctx, bus.cycle), strict=True):
+            bus.ctx.set(wire, value)
+    outputs = [memory.outputs() for memory in memories]
+    values = await bus.tick(*wires, *(wire for each in outputs for wire in each))
+    start = len(wires)
+    for memory, each in zip(memories, outputs, strict=True):
+        memory.observe(bus.cycle, values[start : start + len(each)])
+        start += len(each)
+    return values[: len(wires)]

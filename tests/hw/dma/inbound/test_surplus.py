@@ -1,4 +1,4 @@
-"""Streams that go on behind their last line: what they are read for is known by then."""
+"""Streams that go on behind their last line are not read to their end."""
 
 import numpy as np
 
