@@ -99,6 +99,7 @@ def literal(bits: Nets) -> str:
 _FLIPPED = {"==": "!=", "!=": "==", "u<": "u>=", "u>=": "u<", "u>": "u<=", "u<=": "u>"}
 _FLIPPED |= {f"s{key[1:]}": f"s{value[1:]}" for key, value in _FLIPPED.items() if key[0] == "u"}
 _REDUCTIONS = {"b": "|", "r|": "|", "r&": "&", "r^": "^"}
+_DIVISIONS = {"u//": "/", "u%": "%"}
 
 
 class Printer:
@@ -512,7 +513,7 @@ class Printer:
         right = self.value(inputs[1])
         if not all(net < 2 for net in inputs[1]):
             raise UnsupportedCell("division by what is not constant")
-        text = f"{left.within(TIMES - 1)} {operator[1:]} {right.within(TIMES)}"
+        text = f"{left.within(TIMES - 1)} {_DIVISIONS[operator]} {right.within(TIMES)}"
         if left.high < INFINITE:
             raise self._needs_wire(inputs[0])
         return Expression(text, TIMES, max(left.width, right.width), width)
@@ -530,7 +531,7 @@ class Printer:
             if others or not isinstance(first, Slice):
                 if not others and isinstance(first, CellBits):
                     raise NeedsWire(first.cell)
-                raise NeedsWire(nets=value)
+                raise NeedsWire(nets=value[:last])
             base = f"{first.low} + " if first.low else ""
             name = first.variable.name
             if first.variable.width == 1:
