@@ -356,6 +356,13 @@ class TestPartOfARecord:
 
 
 class TestChecks:
+    def test_a_span_of_a_freed_buffer_is_refused(self, engine):
+        (dst, src), *_ = pairs(engine, 1)
+        span = src.span()
+        engine.device.free(src)
+        with pytest.raises(DriverError, match="has been freed"):
+            engine.submit(dst, span, 1024, OUT)
+
     @pytest.mark.parametrize("fields", GOOD)
     def test_descriptors_that_the_engine_takes(self, fields):
         check(fields, 4)

@@ -122,6 +122,19 @@ def test_locked_windows_are_those_or_an_error():
         Engine(machine, windows=Windows(device=range(0)))
 
 
+def test_locked_window_that_is_empty_is_one_wherever_it_lies():
+    machine = ModelMachine()
+    registers = Engine(machine, windows=Windows(host=SOME.host)).registers
+    registers.write("CONTROL", enable=0)
+    registers.write_long("DEVICE_WINDOW_BASE", 0x9000)
+    registers.write_long("DEVICE_WINDOW_LAST", 0x3000)
+    registers.write("WINDOW_LOCK", lock=1)
+    Engine(machine, windows=Windows(host=SOME.host, device=range(0)))
+    message = r"windows\.device must be 0x9000 to 0x3fff, which is locked, not 0x0 to"
+    with pytest.raises(DriverError, match=message):
+        Engine(machine, windows=Windows(host=SOME.host))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -7,7 +7,8 @@ import pytest
 from amaranth.hdl import Signal
 
 from cdma.hw.bus.burst import PAGE_BYTES
-from cdma.hw.config import EngineConfig
+from cdma.hw.codec.registry import line_codec
+from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.checker import DescriptorChecker
 from cdma.hw.dma.control.descriptor import (
     DEVICE_ADDRESS_BITS,
@@ -41,9 +42,9 @@ PORTS = {
 }
 
 
-def checker(windows=None):
+def checker(windows=None, config=None):
     """A checker whose windows are these, or open."""
-    made = DescriptorChecker(EngineConfig())
+    made = DescriptorChecker(config or EngineConfig())
     for name, (port, bits) in PORTS.items():
         base, last = (windows or Windows()).ends(name)
         pages = {"base": base // PAGE_BYTES, "last": last // PAGE_BYTES}
@@ -93,6 +94,16 @@ def test_worst_length_is_an_element_more_than_any_stream_has(bench, length, wors
 def test_element_aligned_addresses_are_enough(bench, address):
     _, out = check(bench, [{**OUT, address: OUT[address] + 4 * k} for k in range(8)])
     assert {checked["status"] for checked in out.payloads} == {Status.OK}
+
+
+@pytest.mark.parametrize("codecs", [("zvc", "raw"), ("xc", "raw"), ("zvc", "xc", "raw")])
+def test_codecs_of_the_engine_are_taken_and_no_others(codecs):
+    config = EngineConfig(codec=CodecConfig(element_bytes=1, codecs=codecs))
+    numbers = {line_codec(name).number for name in codecs}
+    out = {**OUT, "element_bytes": 1}
+    _, checked = check(Bench(checker(config=config)), [{**out, "codec": k} for k in range(8)])
+    taken = {k for k, found in enumerate(checked.payloads) if found["status"] == Status.OK}
+    assert taken == numbers - {None}
 
 
 # Windows.

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from cdma import golden
+from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import LineError
-from cdma.hw.config import EngineConfig
+from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.lib.codes.gf2 import FORWARD, ONES, power, times
 from tests.lib.rtl.bench import STALLS, Bench, stalls
@@ -111,6 +112,24 @@ def gather(bench, jobs, *, probability=(0.0, 0.0)):
         expected = job.outcome
         assert {name: outcome[name] for name in expected} == expected
     return given, ends, outcomes
+
+
+def test_status_of_the_first_error_that_a_codec_has_found_is_told():
+    codec = CodecConfig(element_bytes=1, codecs=("xc", "raw"))
+    assert codec.locates_errors
+    draw = random.Random(9)
+    jobs, statuses = [], []
+    for k in range(40):
+        lines = draw.randint(1, 6)
+        wrong = sorted(draw.sample(range(lines), draw.randint(0, min(2, lines))))
+        job = Job(lines * LINE, k % 2, line_errors=dict.fromkeys(wrong, LineError.CODEC), seed=k)
+        for report in job.reports:
+            report["status"] = draw.choice(list(StreamStatus))
+        jobs.append(job)
+        statuses.append(job.reports[wrong[0]]["status"] if wrong else None)
+    _, _, outcomes = gather(Bench(LineReportCollector(EngineConfig(codec=codec, units=2))), jobs)
+    for status, outcome in zip(statuses, outcomes.payloads, strict=True):
+        assert status is None or outcome["status"] == status
 
 
 LENGTHS = [1, 127, 128, 129, 256, 1000, 1, 1280, 300]
