@@ -151,26 +151,27 @@ class ElementPacker(wiring.Component):
 
         # Each group of lanes is turned to where the packed elements end, which no beat that leaves
         # changes. From that lane on it lands in one group of the packed ones, below in the next.
+        # Signals, as an expression would be in the netlist again for each bit that it lets through.
         i_fire = Signal()
-        m.d.comb += i_fire.eq(self.i.valid & self.i.ready)
-        upper = lanes_from(offset[:lane_bits], lanes)
+        upper = Signal(lanes)
+        lands = [Signal(lanes, name=f"lands_{place}") for place in range(3)]
+        # Whether a group is between what is packed and this one.
+        ahead = offset[lane_bits].replicate(lanes)
+        m.d.comb += [
+            i_fire.eq(self.i.valid & self.i.ready),
+            upper.eq(lanes_from(offset[:lane_bits], lanes)),
+            lands[0].eq(~ahead & upper & i_fire.replicate(lanes)),
+            lands[1].eq((ahead ^ ~upper) & i_fire.replicate(lanes)),
+            lands[2].eq(ahead & ~upper & i_fire.replicate(lanes)),
+        ]
         landing: list[list[Value]] = [[] for _ in packed]
         for first in range(0, chunk_elements, lanes):
             group = [chunk.elements[k] for k in range(first, min(first + lanes, chunk_elements))]
             turned = self._turned(m, group, offset[:lane_bits], name=f"turned_{first}")
-            for j, lands in enumerate(landing):
+            for j, lands_here in enumerate(landing):
                 place, lane = divmod(j - first, lanes)
-                # Whether a group is between what is packed and this one.
-                ahead = offset[lane_bits]
-                lands_here = {
-                    0: ~ahead & upper[lane],
-                    1: Mux(upper[lane], ahead, ~ahead),
-                    2: ahead & ~upper[lane],
-                }
-                if place in lands_here:
-                    lands.append(
-                        turned[lane] & (i_fire & lands_here[place]).replicate(element_bits)
-                    )
+                if place in range(len(lands)):
+                    lands_here.append(turned[lane] & lands[place][lane].replicate(element_bits))
         for j, word in enumerate(packed):
             stays = packed[j + lanes] if j + lanes < capacity else 0
             m.d.sync += word.eq(reduce(or_, landing[j], Mux(sent, stays, word)))

@@ -129,6 +129,16 @@ def scatters(
     return gathers(lanes_out, lanes_in, counts, start, lane, place)
 
 
+def turns(
+    lanes_in: Sequence[Value], lanes_out: Sequence[Value], source: Value, lane: Value
+) -> Value:
+    """The theorem of `turned_up`: a lane gets what is in `source`, so many lanes before it.
+
+    What is before the first lane is round the end.
+    """
+    return at(lanes_out, lane) == at(lanes_in, source)
+
+
 def ways_are_of(
     m: Module, levels: Sequence[Value], counts: LaneCounts, start: Value | None, *, name: str
 ) -> Value:
@@ -165,6 +175,36 @@ class CutJoin:
     count: Signal
 
 
+def _free(m: Module, bits: int, name: str) -> Signal:
+    signal = Signal(bits, name=name)
+    m.d.comb += signal.eq(AnySeq(bits))
+    return signal
+
+
+@dataclass(frozen=True)
+class CutTurn:
+    """A ring of lanes whose turning has been cut out: what goes in, and whatever comes out."""
+
+    lanes_in: Sequence[Value]
+    amount: Value
+    lanes_out: Sequence[Signal]
+
+
+def cut_turns(patch: pytest.MonkeyPatch, module: str) -> list[CutTurn]:
+    """Put stand-ins in the place of `turned_up` in a module; they are listed as they are made."""
+    cuts: list[CutTurn] = []
+
+    def stand_in(m: Module, ring: Sequence[Value], amount: Value, *, name: str) -> list[Signal]:
+        lanes_out = [
+            _free(m, len(Value.cast(lane)), f"{name}_out_{i}") for i, lane in enumerate(ring)
+        ]
+        cuts.append(CutTurn(list(ring), amount, lanes_out))
+        return lanes_out
+
+    patch.setattr(f"{module}.turned_up", stand_in)
+    return cuts
+
+
 class Cuts:
     """Stand-ins for what a component makes of its lanes, in the order in which it makes them.
 
@@ -192,11 +232,6 @@ class Cuts:
         self.joins: dict[str, CutJoin] = {}
         cuts = self
 
-        def free(m: Module, bits: int, name: str) -> Signal:
-            signal = Signal(bits, name=name)
-            m.d.comb += signal.eq(AnySeq(bits))
-            return signal
-
         def stand_in(
             m: Module,
             elements: Sequence[Value],
@@ -206,7 +241,7 @@ class Cuts:
             name: str,
         ) -> list[Signal]:
             lanes_out = [
-                free(m, len(Value.cast(element)), f"{name}_out_{i}")
+                _free(m, len(Value.cast(element)), f"{name}_out_{i}")
                 for i, element in enumerate(elements)
             ]
             cuts.networks[name] = CutNetwork(list(elements), list(levels), lanes_out)
@@ -218,12 +253,12 @@ class Cuts:
             def count(self, m: Module, present: Value, *, name: str) -> SimpleNamespace:
                 counted = SimpleNamespace(
                     ones={
-                        key: free(m, field.width, f"{name}_ones_{key}")
+                        key: _free(m, field.width, f"{name}_ones_{key}")
                         for key, field in self["ones"].shape
                         if field.width
                     },
                     counts=[
-                        free(m, self.block.bit_length(), f"{name}_count_{b}")
+                        _free(m, self.block.bit_length(), f"{name}_count_{b}")
                         for b in range(self.lanes // self.block)
                     ],
                 )
@@ -232,10 +267,10 @@ class Cuts:
 
             def join(self, m: Module, counted: Any, *, name: str) -> tuple[list[Value], Signal]:
                 ones: list[Value] = [
-                    free(m, max((i & -i).bit_length(), 1), f"{name}_ones_{i}")
+                    _free(m, max((i & -i).bit_length(), 1), f"{name}_ones_{i}")
                     for i in range(self.lanes)
                 ]
-                count = free(m, self.lanes.bit_length(), f"{name}_count")
+                count = _free(m, self.lanes.bit_length(), f"{name}_count")
                 cuts.joins[name] = CutJoin(self, counted, ones, count)
                 return ones, count
 

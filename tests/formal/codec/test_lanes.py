@@ -10,6 +10,7 @@ from amaranth.hdl._ast import AnyConst
 
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.lanes import BlockCounts, gather, ones_before, scatter, swaps
+from cdma.hw.lib.places import turned_up
 from tests.formal.bench import Bench
 from tests.formal.broken import find_fault
 from tests.formal.codec.lane_theorems import (
@@ -20,6 +21,7 @@ from tests.formal.codec.lane_theorems import (
     gathers,
     joined_are_of,
     scatters,
+    turns,
 )
 from tests.formal.sby import check
 from tests.lib.shares import configs, widths
@@ -143,6 +145,22 @@ def network_theorem_proof(lanes: int, network: str, *, from_first: bool) -> Benc
     return bench
 
 
+def turn_proof(lanes: int) -> Bench:
+    """`turned_up` turns what a stand-in is said to turn."""
+    bench = Bench()
+    m = bench.m
+    bits = (lanes - 1).bit_length()
+    amount, lane, source = Signal(bits), Signal(bits), Signal(bits)
+    elements = [Signal(name=f"in_{k}") for k in range(lanes)]
+    for free in (amount, lane, *elements):
+        m.d.comb += free.eq(AnyConst(len(free)))
+    m.d.comb += source.eq(lane - amount)
+    turned = turned_up(m, elements, amount, name="turned")
+    bench.require(turns(elements, turned, source, lane))
+    bench.cover((lane == 0) & (source == lanes - 1) & Cat(elements)[-1])
+    return bench
+
+
 def bounds_proof(lanes: int) -> Bench:
     """The bounds of counts, for a lane that the solver picks."""
     bench = Bench()
@@ -231,6 +249,22 @@ def test_stand_ins_of_networks_are_right(start, network, tmp_path):
     lanes, from_first = start
     proof = network_theorem_proof(lanes, network, from_first=from_first)
     check(proof, tmp_path, depth=1, cover_depth=1, timeout_s=1500)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_stand_ins_of_turns_are_right(lanes, tmp_path):
+    check(turn_proof(lanes), tmp_path, depth=1, cover_depth=1)
+
+
+@pytest.mark.verify
+def test_turns_by_half_a_ring_less_are_found(tmp_path, monkeypatch):
+    real = turned_up
+
+    def short(m, ring, amount, **options):
+        return real(m, ring, amount[:-1], **options)
+
+    monkeypatch.setattr(f"{__name__}.turned_up", short)
+    find_fault(turn_proof(8), tmp_path, depth=1, cover_depth=1)
 
 
 @pytest.mark.verify
