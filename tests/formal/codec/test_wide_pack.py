@@ -96,7 +96,7 @@ def wide_packer_proof(
     m.d.comb += [own.eq(AnyConst(len(own))), lane.eq(picked.start + own)]
 
     def in_lane(words: Sequence[Value]) -> Value:
-        """Of a word in each lane that of the picked one; 0 where there are too few."""
+        """The picked lane's of these words, one for each lane; 0 where there are too few."""
         return at(words[picked.start : picked.stop] or [Const(0, element_bits)], own)
 
     # Of each group of lanes that comes in, the element that is turned to the picked lane.

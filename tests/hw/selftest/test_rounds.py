@@ -24,7 +24,7 @@ PASSED_EIGHTHS = (8, 6, 4, 1)
 
 
 class Terminal:
-    """What reads the lines of text, and sets switches for the round behind the next.
+    """A reader of the lines of text, who sets switches for the round behind the next.
 
     While a line is sent the next round runs, so that another one begins when the line has ended.
 
@@ -69,7 +69,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def terminal():
-    """What a terminal has got of the rounds."""
+    """A terminal that has got the rounds' lines."""
     selftest = SelfTest(CONFIG)
     terminal = Terminal(selftest)
     simulator = Simulator(selftest)
