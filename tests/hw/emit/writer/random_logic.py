@@ -124,7 +124,7 @@ class RandomLogic(wiring.Component):
             lambda: a[:1].replicate(1 + few),
             lambda: (a[:1] & ~b[:1]) | (c[:1] & (a == b)),
             lambda: ~(a[:1] & b[:1] & c[:1]),
-            lambda: a.matches(*{"".join(draw.choice("01-") for _ in range(len(a))) for _ in "ab"}),
+            lambda: a.matches(*(_pattern(draw, len(a)) for _ in range(2))),
             lambda: Array([a[:4], b[:4], c[:4]])[some()[:2]] | 0,
             lambda: narrow() // (1 + few),
             lambda: narrow() % (1 + few),
@@ -162,12 +162,13 @@ class RandomLogic(wiring.Component):
         cases = unsigned(len(test)).width
         with m.Switch(test):
             for _ in range(draw.randint(1, 4)):
-                patterns = {
-                    "".join(draw.choice("0011-") for _ in range(cases))
-                    for _ in range(draw.randint(1, 2))
-                }
-                with m.Case(*sorted(patterns)):
+                patterns = [_pattern(draw, cases) for _ in range(draw.randint(1, 2))]
+                with m.Case(*patterns):
                     self._decide(m, domain, target, pool, depth=depth - 1)
             if draw.random() < 0.5:
                 with m.Default():
                     self._decide(m, domain, target, pool, depth=depth - 1)
+
+
+def _pattern(draw: random.Random, bits: int) -> str:
+    return "".join(draw.choice("0011-") for _ in range(bits))
