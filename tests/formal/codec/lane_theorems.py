@@ -181,11 +181,15 @@ def _free(m: Module, bits: int, name: str) -> Signal:
     return signal
 
 
+def _free_lanes(m: Module, lanes_in: Sequence[Value], name: str) -> list[Signal]:
+    """Anything, as wide as what goes in."""
+    return [_free(m, len(Value.cast(lane)), f"{name}_out_{i}") for i, lane in enumerate(lanes_in)]
+
+
 @dataclass(frozen=True)
 class CutTurn:
-    """A ring of lanes whose turning has been cut out: what goes in, and whatever comes out."""
+    """A ring of lanes whose turning has been cut out: by how many lanes, and whatever comes out."""
 
-    lanes_in: Sequence[Value]
     amount: Value
     lanes_out: Sequence[Signal]
 
@@ -195,10 +199,8 @@ def cut_turns(patch: pytest.MonkeyPatch, module: str) -> list[CutTurn]:
     cuts: list[CutTurn] = []
 
     def stand_in(m: Module, ring: Sequence[Value], amount: Value, *, name: str) -> list[Signal]:
-        lanes_out = [
-            _free(m, len(Value.cast(lane)), f"{name}_out_{i}") for i, lane in enumerate(ring)
-        ]
-        cuts.append(CutTurn(list(ring), amount, lanes_out))
+        lanes_out = _free_lanes(m, ring, name)
+        cuts.append(CutTurn(amount, lanes_out))
         return lanes_out
 
     patch.setattr(f"{module}.turned_up", stand_in)
@@ -240,10 +242,7 @@ class Cuts:
             from_first: bool = False,
             name: str,
         ) -> list[Signal]:
-            lanes_out = [
-                _free(m, len(Value.cast(element)), f"{name}_out_{i}")
-                for i, element in enumerate(elements)
-            ]
+            lanes_out = _free_lanes(m, elements, name)
             cuts.networks[name] = CutNetwork(list(elements), list(levels), lanes_out)
             return lanes_out
 

@@ -55,6 +55,12 @@ def marked(runs: list[Run], end: Value) -> list[Run]:
     return [*plain, one(end, Const(1 << bits, bits + 1))]
 
 
+def packed_elements(inside: Inside, prefix: str = "") -> list[Signal]:
+    """The packer's registers of elements, in their order."""
+    count = sum(name.startswith(f"{prefix}packed_") for name in inside.signals)
+    return [inside[f"{prefix}packed_{j}"] for j in range(count)]
+
+
 def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
     lanes = config.lanes
     bench = Bench()
@@ -63,18 +69,16 @@ def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
     i = bench.drive(packer.i, line_rules)
     o = bench.watch(packer.o, beat_rules(config.sector_bytes))
     fill, ending = inside["elements.fill"], inside["elements.ending"]
-    capacity = sum(name.startswith("elements.packed_") for name in inside.signals)
+    packed = packed_elements(inside, "elements.")
 
-    order = Order(bench, 8 * config.element_bytes + 1, count_bits=(capacity + 1).bit_length())
+    order = Order(bench, 8 * config.element_bytes + 1, count_bits=(len(packed) + 1).bit_length())
     order.comes(*marked(line_elements(config, i.moves, i.payload), i.moves & i.payload.last))
     order.leaves(*marked(beat_elements(config, o.moves, o.payload), o.moves & o.payload.last))
-    order.on_the_way(
-        *marked([Run(fill, [inside[f"elements.packed_{j}"] for j in range(capacity)])], ending)
-    )
-    bench.require(fill <= capacity)
+    order.on_the_way(*marked([Run(fill, packed)], ending))
+    bench.require(fill <= len(packed))
     bench.implies(line_rules.inside, line_rules.left != 0)
-    for j in range(capacity):
-        bench.implies(fill <= j, inside[f"elements.packed_{j}"] == 0)
+    for j, element in enumerate(packed):
+        bench.implies(fill <= j, element == 0)
     bench.implies(o.valid, o.payload.size % config.element_bytes == 0)
     # Whoever is outside is willing: then something moves at once.
     bench.implies(i.valid & o.ready, i.ready | o.valid)
@@ -107,10 +111,7 @@ def chunk_packer_proof(config: CodecConfig, packer: ElementPacker) -> Bench:
     i = bench.drive(packer.i, chunk_rules)
     o = bench.watch(packer.o, beat_rules(config.sector_bytes))
     fill, ending = inside["fill"], inside["ending"]
-    packed = [
-        inside[f"packed_{j}"]
-        for j in range(sum(name.startswith("packed_") for name in inside.signals))
-    ]
+    packed = packed_elements(inside)
     order = Order(bench, 8 * config.element_bytes + 1, count_bits=(len(packed) + 1).bit_length())
     chunk = [i.payload.elements[j] for j in range(capacity)]
     order.comes(*marked([Run(Mux(i.moves, i.payload.count, 0), chunk)], i.moves & i.payload.last))

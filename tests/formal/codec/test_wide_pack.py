@@ -15,9 +15,10 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.stream.pack import ElementPacker, Packer
 from cdma.hw.config import CodecConfig
-from tests.formal.bench import Bench, Condition, CutOut, Port
+from tests.formal.bench import Bench, Condition, CutOut, Port, anything
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.lane_theorems import at, cut_turns
+from tests.formal.codec.test_pack import packed_elements
 from tests.formal.codec.test_zvc import BeatPosition
 from tests.formal.lines import SHIPPED, TINY
 from tests.formal.sby import check, prove
@@ -100,7 +101,7 @@ def wide_packer_proof(
         return at(words[picked.start : picked.stop] or [Const(0, element_bits)], own)
 
     # Of each group of lanes that comes in, the element that is turned to the picked lane.
-    capacity = packer.chunk_beats * (lanes + config.head_elements)
+    capacity = chunk_beats * (lanes + config.head_elements)
     chunk = packer.i.payload
     offset = inside["offset"][:lane_bits]
     source = Signal(lane_bits, name="picked_source")
@@ -109,7 +110,8 @@ def wide_packer_proof(
     for g in range(-(-capacity // lanes)):
         word = Signal(element_bits, name=f"picked_of_{g}")
         if g < len(cuts):
-            # Nothing else looks at the group, and its elements are free: so is any one of them.
+            # By `turns` that in `source`. Nothing else looks at the group, whose elements are free:
+            # so is any one of them.
             m.d.comb += word.eq(AnySeq(element_bits))
             bench.assume(in_lane(cuts[g].lanes_out) == word)
             bench.require(cuts[g].amount == offset)
@@ -127,11 +129,7 @@ def wide_packer_proof(
     i = bench.drive(packer.i, chunk_rules)
     count = Mux(i.moves, i.payload.count, 0)
 
-    names = sorted(
-        (name for name in inside.signals if name.startswith("packed_")),
-        key=lambda name: int(name.removeprefix("packed_")),
-    )
-    packed = [inside[name] for name in names]
+    packed = packed_elements(inside)
     column: list[Value] = []
     for first in range(0, len(packed), lanes):
         word = Signal(element_bits, name=f"picked_packed_{first}")
@@ -225,9 +223,8 @@ def head_proof(config: CodecConfig, patch: pytest.MonkeyPatch) -> Bench:
     bench = Bench()
     packer = Packer(config)
     inside = bench.add(packer)
-    bench.m.d.comb += [packer.i.valid.eq(AnySeq(1)), packer.o.ready.eq(AnySeq(1))]
+    bench.m.d.comb += [*anything(packer.i), packer.o.ready.eq(AnySeq(1))]
     line = packer.i.payload
-    bench.m.d.comb += line.as_value().eq(AnySeq(len(line.as_value())))
     bench.assume(line.truncation == Truncation.NONE, line.count <= config.lanes)
     elements = inside.component("elements")
     chunk = elements.i.payload

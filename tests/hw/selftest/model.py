@@ -15,6 +15,8 @@ from cdma.hw.config import CodecConfig
 SEED = 0x2545F491
 DENSITIES = (0, 16, 6, 1, 15, 10, 3)
 RAMP = 7
+STALLED_EIGHTHS = (0, 2, 4, 7)
+"""Of the cycles, in which each gate stands still, by how often it stalls."""
 LANE_STEP = 0x9E3779B9
 
 LINE = re.compile(

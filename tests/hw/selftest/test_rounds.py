@@ -5,7 +5,7 @@ import pytest
 from cdma.hw.config import PRESETS
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.selftest import SelfTest
-from tests.hw.selftest.model import RoundReport, expected, stalls_of
+from tests.hw.selftest.model import STALLED_EIGHTHS, RoundReport, expected, stalls_of
 from tests.lib.simulator import Simulator
 
 BIT_CYCLES = 2
@@ -19,8 +19,6 @@ CONFIG = SelfTestConfig(
 FAULTY, STUCK = 2, 4
 """The rounds in which a fault is planted, and in which nothing comes through."""
 ROUNDS = 6
-PASSED_EIGHTHS = (8, 6, 4, 1)
-"""Of the cycles, in which each gate lets something through."""
 
 
 class Terminal:
@@ -93,7 +91,7 @@ def test_cycles_of_a_round_are_those_of_its_sectors_and_stalls(terminal):
     for number, told in enumerate(terminal.reports):
         if number != STUCK:
             least = CONFIG.sectors
-            passed = PASSED_EIGHTHS[stalls_of(number)] / 8
+            passed = 1 - STALLED_EIGHTHS[stalls_of(number)] / 8
             assert least <= told.cycles <= least / passed**2 + 64
 
 

@@ -22,6 +22,7 @@ from cdma.hw.selftest.plan import RoundPlanner
 from cdma.hw.selftest.report import RoundReporter, RoundResult
 from cdma.hw.selftest.uart import UartTransmitter
 from tests.hw.selftest.model import (
+    STALLED_EIGHTHS,
     RoundReport,
     data_of,
     expected,
@@ -237,7 +238,7 @@ class HalfStalled(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize(("level", "eighths"), [(0, 0), (1, 2), (2, 4), (3, 7)])
+@pytest.mark.parametrize(("level", "eighths"), list(enumerate(STALLED_EIGHTHS)))
 def test_gate_stalls_as_often_as_it_should(level, eighths):
     component = StallGate(4, 0xACE1)
     cycles = 4000

@@ -1,7 +1,5 @@
 """Lines that are under way from device memory: how many there were at most is in a register."""
 
-import numpy as np
-
 from cdma.golden import LINE_BYTES
 from cdma.hw.dma.control.descriptor import Opcode
 from tests.golden.formats.data import sparse_bytes
@@ -27,4 +25,4 @@ def test_lines_under_way_are_counted_until_they_are_compressed():
     engine().play(software, device=device, host=host)
     *alone, together = seen
     assert alone == [1] * len(single)
-    assert 1 < together <= np.prod([CONFIG.units, CONFIG.unit_beats])
+    assert 1 < together <= CONFIG.units * CONFIG.unit_beats

@@ -3,12 +3,15 @@
 import random
 from collections.abc import Callable
 
-from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 WIDEST = 12
 """Bits of a value; wider ones are cut."""
+
+STEPS = 40
+"""Operations that are drawn."""
 
 
 class RandomLogic(wiring.Component):
@@ -17,13 +20,10 @@ class RandomLogic(wiring.Component):
     Parameters
     ----------
     seed : int
-    steps
-        Operations that are drawn.
     """
 
-    def __init__(self, seed: int, *, steps: int = 40) -> None:
+    def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
-        self.steps = steps
         draw = self.draw
         inputs = {f"word_{k}": In(draw.randint(1, 8)) for k in range(4)}
         inputs |= {f"flag_{k}": In(1) for k in range(3)}
@@ -42,7 +42,7 @@ class RandomLogic(wiring.Component):
             for k in range(3)
         ]
         pool += registers
-        for step in range(self.steps):
+        for step in range(STEPS):
             value = self._drawn(pool)
             if len(value) > WIDEST:
                 value = value[draw.randint(0, 2) :][:WIDEST]
@@ -137,32 +137,31 @@ class RandomLogic(wiring.Component):
     ) -> None:
         """Assign a value, or a part of it, in decisions so deep inside each other."""
         draw = self.draw
-        value = pool[draw.randrange(len(pool))]
+        value = draw.choice(pool)
         if depth == 0:
             kind = draw.randrange(4)
             if kind == 0 and len(target) > 2:
                 part: Value = target[1:-1]
             elif kind == 1:
-                part = target.bit_select(pool[draw.randrange(len(pool))][:2], 1)
+                part = target.bit_select(draw.choice(pool)[:2], 1)
             else:
                 part = target
             domain += part.eq(draw.choice([value, value, C(draw.randrange(64), 6)]))
             return
-        test = pool[draw.randrange(len(pool))]
+        test = draw.choice(pool)
         if draw.random() < 0.5:
             with m.If(test.bool()):
                 self._decide(m, domain, target, pool, depth=depth - 1)
             if draw.random() < 0.6:
-                with m.Elif(pool[draw.randrange(len(pool))][:1]):
+                with m.Elif(draw.choice(pool)[:1]):
                     self._decide(m, domain, target, pool, depth=depth - 1)
             if draw.random() < 0.6:
                 with m.Else():
                     self._decide(m, domain, target, pool, depth=depth - 1)
             return
-        cases = unsigned(len(test)).width
         with m.Switch(test):
             for _ in range(draw.randint(1, 4)):
-                patterns = [_pattern(draw, cases) for _ in range(draw.randint(1, 2))]
+                patterns = [_pattern(draw, len(test)) for _ in range(draw.randint(1, 2))]
                 with m.Case(*patterns):
                     self._decide(m, domain, target, pool, depth=depth - 1)
             if draw.random() < 0.5:
