@@ -334,17 +334,7 @@ class Unpacker(wiring.Component):
         )
 
         shown = lanes + head_elements if wide else lanes
-        most = lanes if wide else lanes - 1
-        behind: list[Value] = [word[:element_bits] for word in follows]
-        for k in range(most.bit_length()):
-            distance = 1 << k
-            # What later stages can still reach.
-            width = shown + (most & ~(2 * distance - 1)) if wide else lanes
-            nearer = [Signal(element_bits, name=f"behind_{distance}_{i}") for i in range(width)]
-            for i in range(width):
-                far = behind[i + distance] if i + distance < len(behind) else 0
-                m.d.comb += nearer[i].eq(Mux(announced[k], far, behind[i]))
-            behind = list(nearer)
+        behind = self._behind(m, [word[:element_bits] for word in follows], announced, shown)
 
         ahead = self.second
         second = self.o.payload.second
@@ -366,6 +356,27 @@ class Unpacker(wiring.Component):
         with m.If(paired):
             m.d.comb += second.eq(ahead)
         return paired, both, paired & second_last
+
+    def _behind(
+        self, m: Module, follows: Sequence[Value], announced: Value, shown: int
+    ) -> list[Value]:
+        """Pick as many elements as are shown behind those that the first line announces.
+
+        Where it announces more than a second line can be behind, they are anything.
+        """
+        wide = self.chunk_beats == 2
+        most = self.config.lanes - (not wide)
+        behind = list(follows)
+        for k in range(most.bit_length()):
+            distance = 1 << k
+            # What later stages can still reach.
+            width = shown + (most & ~(2 * distance - 1)) if wide else shown
+            nearer = [Signal(len(follows[0]), name=f"behind_{distance}_{i}") for i in range(width)]
+            for i in range(width):
+                far = behind[i + distance] if i + distance < len(behind) else 0
+                m.d.comb += nearer[i].eq(Mux(announced[k], far, behind[i]))
+            behind = list(nearer)
+        return behind
 
     # Lengths behind the first line's head, and what stands there, four lanes:
     #
