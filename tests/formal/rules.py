@@ -3,6 +3,7 @@
 Since the rules are the same on both sides, proofs of single components add up to the whole.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Const, Mux, Signal, Value
@@ -96,11 +97,23 @@ class LineRules:
         The next beat is not the first of its line.
     left : Signal
         Then: payload elements still to come.
+
+    Parameters
+    ----------
+    announces
+        The number of elements that a mask announces: its ones, unless a proof has it otherwise.
     """
 
-    def __init__(self, config: CodecConfig, *, damaged: bool) -> None:
+    def __init__(
+        self,
+        config: CodecConfig,
+        *,
+        damaged: bool,
+        announces: Callable[[Value], Value] = count_ones,
+    ) -> None:
         self.config = config
         self.damaged = damaged
+        self.announces = announces
         self.inside = Signal(name="line_inside")
         self.left = Signal(range(config.elements + 1), name="line_left")
 
@@ -108,7 +121,7 @@ class LineRules:
         lanes = self.config.lanes
         beat = port.payload
         announced = Signal(range(self.config.elements + 1), name="line_announced")
-        bench.m.d.comb += announced.eq(Mux(self.inside, self.left, count_ones(beat.mask)))
+        bench.m.d.comb += announced.eq(Mux(self.inside, self.left, self.announces(beat.mask)))
         with bench.m.If(port.moves):
             bench.m.d.sync += [
                 self.inside.eq(~beat.eol),

@@ -5,6 +5,7 @@ payload elements alike. The rules of `LineBeat` say how lines are cut from it, i
 that unpacking restores the line beats that were packed.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,8 +19,8 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench, Condition, Inside, Port, Rules
 from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.codec.packets import FollowedPacket, UnpackerPorts
 from tests.formal.codec.slots import StraightSlots
-from tests.formal.countdown import late_countdown
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, minimum, received_rules
@@ -145,16 +146,23 @@ def test_packer_gives_the_elements_of_chunks_of_two_beats_in_order(config, tmp_p
     prove(chunk_packer_proof(config, packer), tmp_path, depth=1, cover_depth=8)
 
 
-def pair_rules(config: CodecConfig, line_rules: LineRules, *, wide: bool) -> Rules:
+def pair_rules(
+    config: CodecConfig,
+    line_rules: LineRules,
+    *,
+    wide: bool,
+    announces: Callable[[Value], Value] = count_ones,
+) -> Rules:
     """`LinePair`: a line beat, and what may be paired with it is a whole line.
 
-    In chunks of two beats it is a line's first beat, behind another one's last.
+    In chunks of two beats it is a line's first beat, behind another one's last. What its mask
+    announces is as for `LineRules`.
     """
 
     def rules(bench: Bench, port: Port) -> list[Condition]:
         first, second = port.payload.first, port.payload.second
         paired = port.payload.paired
-        announced = count_ones(second.mask)
+        announced = announces(second.mask)
         count = minimum(announced, config.lanes)
         whole = [
             second.sol,
@@ -181,11 +189,13 @@ def pair_rules(config: CodecConfig, line_rules: LineRules, *, wide: bool) -> Rul
     return rules
 
 
-def counted_beats(bench: Bench, config: CodecConfig, inside: Inside, i: Port) -> Port:
+def counted_beats(
+    bench: Bench, config: CodecConfig, inside: Inside, i: Port, *, counts: bool = True
+) -> Port:
     """The beats as the unpacker's slots get them: those that have come in, but for the last one.
 
     Where ones are counted in a cycle of their own, the register is a queue (`test_buffers.py`), and
-    takes nothing behind a packet's last beat.
+    takes nothing behind a packet's last beat. It may be left to others whether `counts` are right.
     """
     element_bits = 8 * config.element_bytes
     register = inside.component("counting").o
@@ -198,7 +208,7 @@ def counted_beats(bench: Bench, config: CodecConfig, inside: Inside, i: Port) ->
         framing_error=beat.framing_error,
     )
     arriving = bench.observe(register, payload, received_rules(config.sector_bytes))
-    for word in words:
+    for word in words if counts else ():
         bench.implies(arriving.valid, word[element_bits:] == count_ones(word[:element_bits]))
     active, ended = inside["packet.active"], inside["packet.ended"]
     bench.implies(arriving.valid, active & ~ended)
@@ -250,39 +260,12 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         bench.cover(o.moves & paired & second.last, o.moves & paired & (second.count == most))
     for word, element in zip(words, elements, strict=True):
         bench.require(word[len(element) :] == count_ones(element))
-    active, level, start = inside["packet.active"], inside["slots.level"], inside["slots.start"]
-    held_count, lines_left = inside["slots.held_count"], inside["lines_left.count"]
-    busy = inside["busy"]
+    level, start = inside["slots.level"], inside["slots.start"]
+    held_count = inside["slots.held_count"]
 
-    # Ghosts: how the transfer goes, as seen from outside.
-    announced = Signal.like(lines_left, name="announced")
-    given = Signal.like(lines_left, name="given")
-    open_ = Signal()
-    closed, ended, done, framing_error = Signal(), Signal(), Signal(), Signal()
-    size = Signal(40)
-    with m.If(tail.moves):
-        m.d.sync += [
-            open_.eq(0),
-            *(s.eq(0) for s in (closed, ended, done, framing_error, size, given)),
-        ]
-    with m.Else():
-        with m.If(i.moves):
-            m.d.sync += [
-                closed.eq(closed | i.payload.last | i.payload.framing_error),
-                ended.eq(i.payload.last),
-            ]
-            with m.If(~closed):
-                m.d.sync += [
-                    size.eq(size + i.payload.size),
-                    framing_error.eq(i.payload.framing_error),
-                ]
-        with m.If(o.moves):
-            m.d.sync += [
-                given.eq(given + (first.eol & ~first.empty) + (paired & second_ends)),
-                done.eq(last),
-            ]
-    with m.If(command.moves):
-        m.d.sync += [open_.eq(1), announced.eq(command.payload)]
+    ports = UnpackerPorts(command, outside, i, o, tail, first, paired, second_ends, last)
+    packet = FollowedPacket(bench, inside, ports)
+    closed, done = packet.closed, packet.done
 
     # What is given out is what came in, from the packet's start up to its end or a tear.
     room = slots * lanes
@@ -292,60 +275,12 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     order.on_the_way(Run(level, elements, start))
     order.restart(tail.moves)
 
-    # One packet per command, all of it taken, and no line more than announced.
-    bench.implies(i.valid & i.ready, open_ & ~ended)
-    bench.implies(o.valid, open_ & ~done)
-    bench.implies(o.valid & ~first.empty, given + paired < announced)
-    bench.implies(o.valid & first.empty, announced == 0)
-    bench.implies(
-        o.valid & last & ~first.empty & (first.truncation == Truncation.NONE),
-        given + 1 + paired == announced,
-    )
-    bench.implies(tail.valid, ended & done, tail.payload.size == size)
-    bench.implies(
-        tail.valid & (first.truncation == Truncation.NONE),
-        tail.payload.framing_error <= framing_error,
-    )
-
-    bench.require(active == open_, inside["lines_done"] == done, inside["packet.ended"] == ended)
-    bench.require(
-        inside["packet.closed"] == closed,
-        inside["size"] == size,
-        inside["framing_error"] == framing_error,
-    )
-    bench.implies(active, lines_left + given == announced, given <= announced)
-    late_countdown(bench, inside, "lines_left", active, announced, given)
-    bench.implies(~active, ~done, ~ended, ~closed, size == 0, given == 0)
-    bench.implies(~active, level == 0, held_count == 0, start == 0, ~busy, ~framing_error)
-    bench.implies(ended, closed)
-    bench.implies(framing_error, closed)
-    bench.implies(done, ~busy)
-    bench.implies(
-        busy,
-        lines_left != 0,
-        inside["payload_left"] == line_rules.left,
-        inside["payload_left"] != 0,
-        line_rules.left <= config.elements,
-    )
-    bench.require(line_rules.inside == busy)
-    bench.implies(active & ~done & (lines_left == 0), announced == 0)
-    bench.implies(active, inside["packet_empty"] == (announced == 0))
+    packet.holds(config, line_rules, held_count == 0, start == 0)
     bench.require(held_count <= slots, start + level <= held_count * lanes)
     bench.implies((held_count != 0) & ~done, start + level + lanes >= held_count * lanes)
     bench.implies(~closed, (start + level == held_count * lanes) | done)
 
-    # It ends: whoever is outside is willing, then something moves at once.
-    willing = command.valid & outside.valid & o.ready & tail.ready
-    moves = command.ready | outside.ready | i.moves | o.valid | tail.valid
-    bench.implies(willing, moves)
-    bench.cover(
-        o.moves & (first.truncation == Truncation.MASK),
-        o.moves & (first.truncation == Truncation.PAYLOAD),
-        tail.moves & tail.payload.trailing,
-        tail.moves & tail.payload.framing_error,
-        o.moves & first.last & (first.count == lanes) & (given > 1),
-        o.moves & first.empty,
-    )
+    packet.goes_on(config)
     return bench
 
 
