@@ -203,6 +203,7 @@ def wide_slots_proof(
 
 
 LANES_AT_ONCE = 16
+"""The solver is quick to decide a few lanes at a time."""
 
 SHAPES = {
     f"{name}-{kind}-{first}": (

@@ -36,7 +36,17 @@ KINDS = {"alone": (1, 1), "pairs": (2, 1), "wide": (2, 2)}
 
 @dataclass(frozen=True)
 class CutBehind:
-    """The network that picks the second line's words, cut out, and whatever it picks."""
+    """The network that picks the second line's words, cut out.
+
+    Attributes
+    ----------
+    follows : sequence of Value
+        The words behind the first line's head.
+    announced : Value
+        Elements of the first line.
+    behind : sequence of Signal
+        Whatever is picked.
+    """
 
     follows: Sequence[Value]
     announced: Value
@@ -51,7 +61,7 @@ class CutBehind:
 
 
 def cut_behind(patch: pytest.MonkeyPatch) -> list[CutBehind]:
-    """Put a stand-in in the place of `Unpacker._behind`; it is listed as it is made."""
+    """Put a stand-in in the place of `Unpacker._behind`; each is listed as it is made."""
     cuts: list[CutBehind] = []
 
     def stand_in(
