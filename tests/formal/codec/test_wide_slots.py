@@ -25,6 +25,9 @@ from tests.formal.codec.wide_slots import (
     PickedWindow,
     cut_views,
     in_lane,
+    input_rules,
+    length_read,
+    level_rules,
     shows,
     slot_of,
 )
@@ -81,17 +84,8 @@ def wide_slots_proof(
         given = Value.cast(getattr(ring, name))
         m.d.comb += given.eq(AnySeq(len(given)))
     partial, dropped = Signal(), Signal()
-    read = Mux(ring.reads, Mux(ring.reads_both, ring.both, ring.alone), 0)
-    bench.assume(
-        ~ring.stores | (ring.count <= lanes),
-        ~ring.stores | (ring.free & ~partial & ~dropped & ~ring.drop & ~ring.clear),
-        read <= level,
-        ring.alone <= shown,
-        ~ring.reads_both | (ring.both <= shown),
-        ~ring.reads | ~(ring.drop | dropped),
-    )
-    if not shows_lengths:
-        bench.assume(~ring.reads_both)
+    read = length_read(ring)
+    bench.assume(*input_rules(ring, level, partial, dropped))
 
     # By their numbers.
     bits = len(window.number)
@@ -194,9 +188,7 @@ def wide_slots_proof(
         length = at([ring.announced_by(word) for word in words], ahead)
         bench.claim(~(is_known & is_shown) | (length == ring.clipped(window.length)))
     bench.claim(~(is_known & (ahead == 0)) | (ring.announced == window.length))
-    bench.claim(level <= slots * lanes, ~ring.free | (level <= (slots - 1) * lanes))
-    # So much is there for whoever waits for a free slot.
-    bench.claim(ring.free | partial | dropped | (level > (slots - 2) * lanes))
+    bench.claim(*level_rules(ring, level, partial, dropped))
 
     wrapped = first_is[slots - 1] & (held_count == slots)
     bench.cover(is_known & (ahead == 0) & wrapped, is_known & is_shown & (rank == 1))

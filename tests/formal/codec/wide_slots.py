@@ -5,7 +5,7 @@ the words that its head goes on with, are anything that the solver likes: if tho
 same, they have to be what is shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -134,6 +134,45 @@ def shows(shown: Sequence[Value], position: Value, held: Sequence[Value], slot: 
     return at(shown, position) == selected(slot, held)
 
 
+def length_read(slots: ElementSlots) -> Value:
+    """Elements that are read in this cycle."""
+    return Mux(slots.reads, Mux(slots.reads_both, slots.both, slots.alone), 0)
+
+
+def input_rules(
+    slots: ElementSlots, level: Value, partial: Value, dropped: Value
+) -> Iterator[Value]:
+    """Conditions of what is asked of slots: assumed in their proof, asserted in that of their user.
+
+    Parameters
+    ----------
+    partial, dropped
+        Since the last time that all was forgotten, a beat has come that was not full, or what was
+        there has been dropped.
+    """
+    yield ~slots.stores | (slots.count <= slots.config.lanes)
+    yield ~slots.stores | (slots.free & ~partial & ~dropped & ~slots.drop & ~slots.clear)
+    yield length_read(slots) <= level
+    yield slots.alone <= slots.shown
+    yield ~slots.reads_both | (slots.both <= slots.shown)
+    yield ~slots.reads | ~(slots.drop | dropped)
+    if not slots.shows_lengths:
+        yield ~slots.reads_both
+
+
+def level_rules(
+    slots: ElementSlots, level: Value, partial: Value, dropped: Value
+) -> Iterator[Value]:
+    """Conditions of how much is there, asserted and assumed the other way round.
+
+    The last one tells what is there for whoever waits for a free slot.
+    """
+    lanes, all_slots = slots.config.lanes, slots.slots
+    yield level <= all_slots * lanes
+    yield ~slots.free | (level <= (all_slots - 1) * lanes)
+    yield slots.free | partial | dropped | (level > (all_slots - 2) * lanes)
+
+
 class AnySlots(ElementSlots):
     """Stands for slots in a proof: its outputs are anything."""
 
@@ -177,21 +216,15 @@ class PromisedSlots:
         self.same = same = Signal(name="same")
         self.level = level = Signal.like(slots.level, name="level")
         partial, dropped = Signal(name="partial"), Signal(name="dropped")
-        read = Mux(slots.reads, Mux(slots.reads_both, slots.both, slots.alone), 0)
         stored = Mux(slots.stores, slots.count, 0)
         bench.require(
-            ~slots.stores | (slots.count <= lanes),
-            ~slots.stores | (slots.free & ~partial & ~dropped & ~slots.drop & ~slots.clear),
-            read <= level,
-            slots.alone <= slots.shown,
-            ~slots.reads_both | (slots.both <= slots.shown),
-            ~slots.reads | ~(slots.drop | dropped),
+            *input_rules(slots, level, partial, dropped),
             level == (came - self.left)[:bits],
         )
         m.d.comb += self.ahead.eq(number - self.left)
         m.d.sync += [
             came.eq(came + stored),
-            level.eq(Mux(slots.drop, 0, level - read + stored)),
+            level.eq(Mux(slots.drop, 0, level - length_read(slots) + stored)),
             partial.eq(partial | (slots.stores & (slots.count < lanes))),
             dropped.eq(dropped | slots.drop),
         ]
@@ -200,12 +233,7 @@ class PromisedSlots:
             m.d.sync += same.eq(AnySeq(1) & (comes | same))
         with m.If(slots.clear):
             m.d.sync += [came.eq(0), level.eq(0), partial.eq(0), dropped.eq(0)]
-        bench.assume(
-            slots.level == level,
-            level <= slots.slots * lanes,
-            ~slots.free | (level <= (slots.slots - 1) * lanes),
-            slots.free | partial | dropped | (level > (slots.slots - 2) * lanes),
-        )
+        bench.assume(slots.level == level, *level_rules(slots, level, partial, dropped))
         self.partial, self.dropped = partial, dropped
         self._assume_shown()
         self._assume_stays(slots.reads | slots.drop | slots.clear)
@@ -235,14 +263,14 @@ class PromisedSlots:
         """All that is announced stays while nothing is read, as that of each head does."""
         bench, slots = self.bench, self.slots
         bits, head = 8 * slots.config.element_bytes, slots.length_elements
-        words = [slots.words[i] for i in range(slots.shown)]
-        announced = Cat(slots.announced, *(word[bits:] for word in words))
+        parts = [slots.announced, *(slots.words[i][bits:] for i in range(slots.shown))]
+        announced = Cat(parts)
         before = Signal.like(announced, name="announced_before")
         level = Signal.like(self.level, name="level_before")
         stays = Signal(name="stays")
         bench.m.d.sync += [before.eq(announced), level.eq(self.level), stays.eq(~changes)]
         place = 0
-        for i, now in enumerate([slots.announced, *(word[bits:] for word in words)]):
+        for i, now in enumerate(parts):
             known = max(i - 1, 0) + head <= level
             bench.assume(~(stays & known) | (now == before[place : place + len(now)]))
             place += len(now)
