@@ -1,6 +1,7 @@
 """Accesses let in, and kept in order where they are about the same entry."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Value
@@ -148,8 +149,8 @@ def test_kind_of_a_write_follows_from_its_page():
     }
 
 
-def admitted(reads, writes, strobe=ALL):
-    bench = Bench(Admission(CONFIG))
+def admitted(reads, writes, strobe=ALL, config=CONFIG):
+    bench = Bench(Admission(config))
     part = bench.component
     supported = {"unsupported": 0}
     bench.source(part.read, [access(k, **supported) for k in range(reads)])
@@ -182,3 +183,17 @@ def test_no_more_are_let_in_than_there_is_room_for():
     bench.sink(part.data, CONFIG.writes + 1)
     with pytest.raises(AssertionError, match="nothing has moved"):
         bench.run()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_no_more_partial_writes_are_let_in_than_may_fetch(more):
+    config = replace(CONFIG, writes=2 * FETCHES)
+    bench, part = admitted(0, FETCHES + more, strobe=1, config=config)
+    out = bench.sink(part.o, FETCHES + more)
+    bench.sink(part.data, FETCHES + more)
+    if more:
+        with pytest.raises(AssertionError, match="nothing has moved"):
+            bench.run()
+    else:
+        bench.run()
+    assert len(out.received) == FETCHES

@@ -283,6 +283,25 @@ def test_errors_end_in_a_status(stocked):
         Scenario(memory, reads, slow=slow).run().check()
 
 
+@pytest.mark.parametrize("memory_name", ["device", "buddy"])
+def test_read_that_either_memory_does_not_answer_ends_in_a_timeout(stocked, memory_name):
+    memory, addresses = stocked
+    where = memory.translate(np.array(addresses))
+    _, buddy = split_sectors(where.target, memory.metadata(np.array(addresses)))
+    spilled = np.flatnonzero(where.compressed & (where.target == Target.X2) & (buddy > 0))
+    silent, good = addresses[spilled[0]], addresses[spilled[1]]
+    place = int(getattr(where, f"{memory_name}_address")[spilled[0]])
+    reads = [
+        {
+            "address": silent,
+            f"{memory_name}_errors": ((place, BusError.TIMEOUT),),
+            "expected": AccessStatus.TIMEOUT,
+        },
+        {"address": good},
+    ]
+    Scenario(memory, reads).run().check()
+
+
 def test_error_of_what_was_not_needed_is_none(stocked):
     memory, addresses = stocked
     where = memory.translate(np.array(addresses))

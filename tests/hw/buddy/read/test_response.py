@@ -3,12 +3,13 @@
 import random
 
 import pytest
+from amaranth.hdl import Cat, Signal
 
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.read.response import ReadResponse
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.config import BuddyConfig, EntryConfig
-from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
+from tests.lib.rtl.bench import STALLS, Bench, FlatPort, assert_no_bubble, stalls
 
 CONFIGS = {width: BuddyConfig(entry=EntryConfig(sector_bytes=width)) for width in (32, 64, 128)}
 
@@ -66,6 +67,33 @@ def test_each_beat_is_of_its_sector(width, source_stalls, sink_stalls):
     bench.run()
     sink.assert_received(beats)
     writes.assert_received(fetched)
+
+
+@pytest.mark.parametrize("width", CONFIGS)
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_each_failed_read_is_reported_once_and_no_fetch_is(width, stall):
+    config = CONFIGS[width]
+    infos, sectors, beats, fetched = random_entries(config, 60, seed=width + 1)
+    # All sectors of an entry have the same status.
+    damage = [sector["status"] for sector in sectors[:: config.entry.sectors]]
+    reports = [
+        (info["status"] or AccessStatus.CORRUPT_ENTRY.value, info["access"]["address"])
+        for info, damaged in zip(infos, damage, strict=True)
+        if not info["fetch"] and (info["status"] or damaged)
+    ]
+    assert len(reports) > 5
+    bench = Bench(ReadResponse(config))
+    response = bench.component
+    bench.source(response.info, infos, willing=stalls(stall, 1))
+    bench.source(response.i, sectors, willing=stalls(stall, 2))
+    bench.sink(response.beats, len(beats), willing=stalls(stall, 3))
+    bench.sink(response.fetched, len(fetched), willing=stalls(stall, 4))
+    # Nobody can refuse a report.
+    error = response.error
+    port = FlatPort(error.valid, Signal(), Cat(error.status, error.address))
+    sink = bench.sink(port, len(reports))
+    bench.run()
+    assert sink.received == [status | address << 4 for status, address in reports]
 
 
 @pytest.mark.parametrize("width", CONFIGS)
