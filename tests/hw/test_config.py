@@ -58,6 +58,13 @@ def test_presets_are_found_by_name():
         assert preset(name) is config
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_buffers_of_presets_hold_whole_beats(name):
+    config = PRESETS[name]
+    assert config.buffer_bytes % config.codec.sector_bytes == 0
+    assert config.read_buffer_bytes % config.host_bytes == 0
+
+
 def test_unknown_preset_lists_those_that_there_are():
     with pytest.raises(ConfigError) as error:
         preset("titany")
