@@ -33,6 +33,7 @@ from amaranth.hdl import (
 )
 from amaranth.hdl._ast import Switch
 from amaranth.hdl._ir import PortDirection, build_netlist
+from amaranth.hdl._nir import Memory as MemoryCell
 from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
@@ -52,7 +53,7 @@ Sleepers = tuple[type[wiring.Component], ...]
 
 
 class NetlistError(RuntimeError):
-    """Yosys did not accept the RTL; the message has its output."""
+    """The RTL cannot be converted; the message tells why, or has Yosys' output."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def to_verilog(
     Raises
     ------
     NetlistError
-        If Yosys fails.
+        If Yosys fails, or a memory has words from the start.
     """
     modules: dict[str, _Converted] = {}
     progress = Tally("RTL", 1)
@@ -283,6 +284,8 @@ def written_modules(
     ------
     UnsupportedCell
         The component has logic that the writer has no Verilog for.
+    NetlistError
+        If a memory has words from the start.
     """
     modules: dict[str, _Converted] = {}
     making = _Making(name, (), async_reset, _Writer(assertions))
@@ -561,6 +564,8 @@ def _convert(
         signals, hierarchy=(name,), missing_domain=making.domain_of(component)
     )
     netlist = build_netlist(design)
+    if any(isinstance(cell, MemoryCell) and any(cell.init) for cell in netlist.cells):
+        raise NetlistError(f"{name} has a memory with words from the start, which would be lost")
     circuit = ModuleNetlist(netlist, name)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
     # the same name apart.

@@ -538,6 +538,8 @@ def _constant_part(cell: Any) -> Nets | None:
     if any(net > 1 for net in cell.offset):
         return None
     start = sum(bit << place for place, bit in enumerate(cell.offset)) * cell.stride
-    fill = cell.value[-1] if cell.value_signed else 0
     size = len(cell.value)
-    return tuple(cell.value[k] if k < size else fill for k in range(start, start + cell.width))
+    # Beyond a signed value Amaranth's simulator has its sign, and its RTLIL zeros.
+    if cell.value_signed and start + cell.width > size:
+        return None
+    return tuple(cell.value[k] if k < size else 0 for k in range(start, start + cell.width))

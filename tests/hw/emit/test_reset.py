@@ -1,6 +1,5 @@
 """Blocks with each kind of reset: equivalent, clean, simulated, and reset when they should be."""
 
-import re
 import subprocess
 from dataclasses import replace
 
@@ -135,23 +134,6 @@ def test_registers_are_reset_with_or_without_a_clock(reset, style, tmp_path):
     said = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     at_once = 0 if way.is_asynchronous else 1
     assert said == f"running 1\nwithout a clock {at_once}\nafter an edge 0\n"
-
-
-def test_header_and_sidecar_say_which_it_is():
-    for name, (port, active, kind) in {
-        "sync-high": ("rst", "high", "synchronous"),
-        "sync-low": ("rst_n", "low", "synchronous"),
-        "async-high": ("rst", "high", "asynchronous"),
-        "async-low": ("rst_n", "low", "asynchronous"),
-    }.items():
-        verilog = verilog_of("crc32", reset=name)
-        assert f"// One clock; {kind} reset, active {active}." in verilog.text
-        assert re.search(rf"^  input wire {port},$", verilog.text, re.M)
-        assert verilog.sidecar["reset"] == {
-            "port": port,
-            "active": active,
-            "synchronous": kind == "synchronous",
-        }
 
 
 def test_another_reset_is_refused():

@@ -477,3 +477,20 @@ def test_the_registry_imports_no_component():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # The generator needs a CRC as little as any other.
     assert done.stdout.split() == []
+
+
+def test_header_and_sidecar_say_which_reset_it_is():
+    for name, (port, active, kind) in {
+        "sync-high": ("rst", "high", "synchronous"),
+        "sync-low": ("rst_n", "low", "synchronous"),
+        "async-high": ("rst", "high", "asynchronous"),
+        "async-low": ("rst_n", "low", "asynchronous"),
+    }.items():
+        verilog = verilog_of("crc32", reset=name)
+        assert f"// One clock; {kind} reset, active {active}." in verilog.text
+        assert re.search(rf"^  input wire {port},$", verilog.text, re.M)
+        assert verilog.sidecar["reset"] == {
+            "port": port,
+            "active": active,
+            "synchronous": kind == "synchronous",
+        }

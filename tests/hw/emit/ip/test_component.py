@@ -74,6 +74,14 @@ def test_the_schema_finds_what_is_wrong(schema):
 
 
 @pytest.mark.parametrize("component", SOME)
+def test_tells_what_the_block_is(component):
+    verilog, _, text = described(component)
+    told = one(ElementTree.fromstring(text), "description")
+    assert told == verilog.sidecar["description"]
+    assert len(told) > 20
+
+
+@pytest.mark.parametrize("component", SOME)
 def test_has_every_port_of_the_module(component):
     verilog, _, text = described(component)
     header = re.search(rf"^module {verilog.name} \(\n(.*?)\n\);", verilog.text, re.M | re.S)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from dataclasses import replace
+from itertools import pairwise
 from shutil import which
 
 import pytest
@@ -73,6 +74,21 @@ def test_tcl_reads_them(packer, tmp_path):
 @pytest.fixture(scope="module")
 def engine():
     return verilog_of("engine", replace(preset("tiny"), host_clock=True))
+
+
+LONGEST_LINE = 96
+"""Characters before the backslash."""
+
+
+def test_lists_of_ports_fill_their_lines(engine):
+    text = constraints(engine.sidecar, 800, 250)
+    lists = re.findall(r"get_ports \{ \\\n(.*?) \\\n\}", text, re.S)
+    assert len(lists) == 8
+    lines = [[line.rstrip(" \\") for line in listed.splitlines()] for listed in lists]
+    assert max(len(line) for listed in lines for line in listed) <= LONGEST_LINE
+    for listed in lines:
+        for line, following in pairwise(listed):
+            assert len(line) + 1 + len(following.split()[0]) > LONGEST_LINE
 
 
 def test_two_clocks_bound_the_paths_between_them(engine):

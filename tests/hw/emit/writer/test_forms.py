@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.emit.netlist import written_modules
 from cdma.hw.emit.verilog import generate
-from cdma.hw.emit.writer.series import Series, find_series
+from cdma.hw.emit.writer.series import FEWEST, Series, find_series
 from tests.lib.rtl.equivalence import check_module
 
 
@@ -148,6 +148,24 @@ def test_a_series_has_evenly_growing_places():
     assert find_series([(1, "y"), *parts], "k") == Series(1, 10, "x[4*k + 2 +: 4]")
     parts[4] = (4, "x[20:17]")
     assert find_series(parts, "k") is None
+
+
+def lanes(name, bits, count):
+    return [(bits, f"{name}[{bits * k + bits - 1}:{bits * k}]") for k in range(count)]
+
+
+def test_the_longest_of_several_series_is_found():
+    others = [(1, name) for name in ("a", "b", "c", "d")]
+    short, long = lanes("x", 4, FEWEST), lanes("y", 2, FEWEST + 2)
+    first = len(others) + len(short)
+    found = find_series([*others, *short, *long], "k")
+    assert found == Series(first, first + len(long), "y[2*k +: 2]")
+    assert find_series([*long, *short], "k") == Series(0, len(long), "y[2*k +: 2]")
+
+
+def test_a_series_has_all_parts_up_to_the_one_that_is_another():
+    parts = [*lanes("x", 4, FEWEST + 1), (4, "y")]
+    assert find_series(parts, "k") == Series(0, FEWEST + 1, "x[4*k +: 4]")
 
 
 def test_a_number_is_an_index_only_where_it_is_compared():

@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -280,6 +280,24 @@ def test_what_cannot_be_readable_is_one_error_that_names_the_other_style(monkeyp
     monkeypatch.setattr("cdma.hw.emit.netlist.write_module", refuse)
     with pytest.raises(ConfigError, match=r"packer cannot be readable, as a cell has no .*; take"):
         generate("packer", "tiny", style="readable")
+
+
+class Signs(wiring.Component):
+    """A part of a signed number that reaches beyond it: its sign, or zeros."""
+
+    number: In(signed(4))
+    o: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        place = Signal(3)
+        m.d.comb += [place.eq(2), self.o.eq(self.number.bit_select(place, 4))]
+        return m
+
+
+def test_what_would_be_written_otherwise_than_it_is_simulated_is_refused():
+    with pytest.raises(UnsupportedCell, match="signed part that reaches beyond its value"):
+        written_modules(Signs(), "signs")
 
 
 @pytest.mark.parametrize("name", names(COMPONENTS, quick=CLEAN))
