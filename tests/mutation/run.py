@@ -77,10 +77,19 @@ class Workshop:
             if link.is_symlink():
                 (folder / "cdma" / link.name).symlink_to(link.readlink())
 
-    def judge(self, mutant: Mutant, *, whole: bool = True) -> Verdict:
-        """Run the tests that depend on the file, until one fails; `open` if none is whole."""
+    def judge(
+        self, mutant: Mutant, *, whole: bool = True, earlier: Verdict | None = None
+    ) -> Verdict:
+        """Run the tests that depend on the file, until one fails; `open` if none is whole.
+
+        Whatever has decided an `earlier` verdict, of other sources, is asked first.
+        """
         *near, last = self.stages(mutant.path)
-        for test in self._finders_of(mutant.path):
+        known = earlier or Verdict("open")
+        if known.outcome == "same netlist" and self._has_same_netlists(mutant):
+            return known
+        finders = [known.test] if known.outcome in ("killed", "unbuilt") else []
+        for test in dict.fromkeys([*finders, *self._finders_of(mutant.path)]):
             with self._fault(mutant):
                 found = self._failure([test])
             # One of an earlier checkout may be gone, which is a failure of no test.
@@ -331,7 +340,8 @@ def judged(workshop: Workshop, mutant: Mutant, *, whole: bool = True) -> Verdict
     """
     verdict = kept_verdict(workshop, mutant)
     if verdict is None:
-        verdict = workshop.judge(mutant, whole=whole)
+        earlier = [record.verdict for record in records(workshop, mutant)]
+        verdict = workshop.judge(mutant, whole=whole, earlier=earlier[0] if earlier else None)
     elif verdict.outcome == "open":
         verdict = workshop.judge_whole(mutant) if whole else workshop.judge_elsewhere(mutant)
     else:

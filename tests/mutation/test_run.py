@@ -128,6 +128,29 @@ def test_the_ledger_has_what_the_cache_has_lost_and_tells_what_has_changed(
     assert not is_current(shop, mutant, record)
 
 
+def test_the_test_that_has_found_a_mutant_before_is_asked_first(checkout, shop_of, monkeypatch):
+    made = checkout(STRONG)
+    mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.kind == "choice")
+    shop = shop_of(made)
+    first = judged(shop, mutant)
+    test = made.root / "tests" / "sim" / "test_clamp.py"
+    test.write_text(f"{test.read_text()}\n\ndef test_more():\n    {WEAK}\n")
+    shop = shop_of(Checkout(made.root))
+    assert kept_verdict(shop, mutant) is None
+    asked = []
+    ask = Workshop._failure
+    monkeypatch.setattr(
+        Workshop, "_failure", lambda shop, tests: asked.append(list(tests)) or ask(shop, tests)
+    )
+    assert judged(shop, mutant) == first
+    # With the fault, and without.
+    assert asked == [[first.test], [first.test]]
+    # One that finds it no more is no reason to give up.
+    test.write_text(test.read_text().replace(STRONG, "pass").replace(WEAK, STRONG))
+    found = judged(shop_of(Checkout(made.root)), mutant)
+    assert (found.outcome, found.test) == ("killed", "tests/sim/test_clamp.py::test_more")
+
+
 def test_what_is_part_of_no_component_has_no_netlist_to_compare(checkout, shop_of, monkeypatch):
     made = checkout("assert clamp(30) == clamp(20)")
     (made.root / "hw").mkdir()
