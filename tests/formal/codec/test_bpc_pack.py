@@ -1,0 +1,264 @@
+"""BPC's codes behind one another, at the widths that ship.
+
+Coders are cut out: their codes are any bits, of any lengths that codes have. A code's place is the
+sum of the lengths before it, over all passes of an entry: each piece that codes are joined to is
+where its first code is. Of two that are joined, a bit that the solver picks is the OR of what both
+have in its place; so is one that leaves, of the last pieces of each pass. As a code has zeros
+behind it (`test_bpc_codes.py`), that is the bit of the code that the place belongs to.
+"""
+
+import itertools
+from functools import reduce
+from operator import or_
+
+import pytest
+from amaranth.hdl import Mux, Signal
+from amaranth.hdl._ast import AnyConst
+
+from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS, RAW_BITS
+from cdma.hw.codec.bpc import compressor
+from cdma.hw.codec.bpc.codes import BASE_CODE_BITS, PLANE_CODE_BITS
+from cdma.hw.codec.bpc.compressor import PIECES, BpcCompressor
+from cdma.hw.config import EntryConfig
+from tests.formal.bench import Bench, CutOut
+from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.sby import check, prove
+
+SECTORS = (32, 64, 128)
+
+
+def cut(monkeypatch):
+    """Let codes be anything, whatever entries come in."""
+    for name in ("PlaneClassifier", "RunFinder", "BaseCoder", "PlaneCoder"):
+        made = getattr(compressor, name)
+        monkeypatch.setattr(
+            compressor, name, lambda *args, made=made: CutOut(made(*args)), raising=True
+        )
+
+
+class Stage:
+    """Pieces in registers, and ghosts beside them.
+
+    `starts[q]` is the place of piece q, and of what is behind the last one.
+    """
+
+    def __init__(self, inside, names, level):
+        self.bits = [inside[f"{name}_bits"] for name in names]
+        self.lengths = [inside[f"{name}_length"] for name in names]
+        self.valid = inside[f"valid_{level}"]
+        self.final = inside[f"final_{level}"]
+        self.starts = [
+            Signal(range(MAX_CODE_BITS + 1), name=f"place_{level}_{q}")
+            for q in range(len(names) + 1)
+        ]
+
+    def at(self, place):
+        """What each piece has at a place; nothing where it has not begun."""
+        for bits, start in zip(self.bits, self.starts, strict=False):
+            yield Mux(place >= start, (bits >> (place - start)[: len(place)])[0], 0)
+
+
+def pack_proof(sector_bytes, *, bits):
+    """Where codes are; or their bits, if codes are there."""
+    bench = Bench(relies=bits)
+    m = bench.m
+    block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes))
+    # Its own assertions are about the memory of entries.
+    inside = bench.add(block, ignored=True)
+    bench.drive(block.i)
+    bench.watch(block.o)
+    advance = inside["advance"]
+    place = Signal(range(block.longest_bits))
+    m.d.comb += place.eq(AnyConst(len(place)))
+    bench.assume(place < block.longest_bits)
+
+    stages = []
+    count = block.pass_codes
+    names = [f"code_{k}" for k in range(count)]
+    for level, many in enumerate([*block.joins, 1]):
+        stages.append(Stage(inside, names, level))
+        count = -(-count // many)
+        name = "piece" if level == len(block.joins) - 1 else f"level_{level}"
+        names = [f"{name}_{q}" for q in range(count)]
+    codes, *joined = stages
+    last = stages[-1]
+
+    # Codes: any bits, of lengths that codes have.
+    bench.assume(codes.lengths[0] <= BASE_CODE_BITS)
+    bench.assume(*(length <= PLANE_CODE_BITS for length in codes.lengths[1:]))
+    before = Signal(range(MAX_CODE_BITS + 1))
+    m.d.comb += codes.starts[0].eq(before)
+    for k, length in enumerate(codes.lengths):
+        m.d.comb += codes.starts[k + 1].eq(codes.starts[k] + length)
+    # All codes of an entry together are no longer than this; of those beyond the last, none is.
+    bench.assume(*(start <= MAX_CODE_BITS for start in codes.starts))
+    with m.If(advance & codes.valid):
+        m.d.sync += before.eq(Mux(codes.final, 0, codes.starts[-1]))
+
+    # Ghosts go on with what they are of.
+    for many, (stage, following) in zip(block.joins, itertools.pairwise(stages), strict=True):
+        with m.If(advance):
+            for q, start in enumerate(following.starts):
+                m.d.sync += start.eq(stage.starts[min(many * q, len(stage.starts) - 1)])
+    longest = [BASE_CODE_BITS] + [PLANE_CODE_BITS] * (block.pass_codes - 1)
+    for many, stage in zip(block.joins, joined, strict=True):
+        longest = [sum(longest[q : q + many]) for q in range(0, len(longest), many)]
+        bench.implies(stage.valid, *(start <= MAX_CODE_BITS for start in stage.starts))
+        for q, length in enumerate(stage.lengths):
+            bench.implies(
+                stage.valid,
+                length <= longest[q],
+                stage.starts[q + 1] == stage.starts[q] + length,
+            )
+
+    # Where a pass begins, the one before it ends.
+    begins = [before]
+    for stage in joined:
+        bench.implies(stage.valid, begins[-1] == Mux(stage.final, 0, stage.starts[-1]))
+        begins.append(Mux(stage.valid, stage.starts[0], begins[-1]))
+    if block.passes > 1:
+        bench.require(inside.register("place") == begins[-2])
+    else:
+        bench.require(before == 0)
+        bench.implies(codes.valid, codes.final)
+        for stage in joined:
+            bench.implies(stage.valid, stage.final, stage.starts[0] == 0)
+    for q, start in enumerate(last.starts[:-1]):
+        bench.implies(last.valid, inside[f"start_{q}"] == start)
+    bench.implies(last.valid, inside.register("length") == last.starts[-1])
+
+    # What leaves.
+    one = Signal()
+    length = Signal(range(MAX_CODE_BITS + 1))
+    is_begun = Signal()
+    with m.If(advance & last.valid):
+        m.d.sync += [
+            one.eq((one & is_begun) | reduce(or_, last.at(place))),
+            length.eq(last.starts[-1]),
+            is_begun.eq(~last.final),
+        ]
+    if block.passes > 1:
+        bench.require(inside.register("begins") == ~is_begun)
+    is_short = length <= block.longest_bits
+    bench.implies(block.o.valid, block.o.payload.bits == length)
+    if bits:
+        packed, data = inside.register("packed"), block.o.payload.data
+        # The first bit of a code is the highest of its byte.
+        bench.claim(
+            ~is_begun | (packed.bit_select(place ^ 7, 1) == one),
+            ~(block.o.valid & is_short) | (data.bit_select(place ^ 7, 1) == one),
+        )
+        bench.reach(block.o.valid & is_short & one & (place == block.longest_bits - 1))
+    bench.cover(block.o.valid & ~is_short, block.o.valid & is_short)
+    return bench
+
+
+def pair_proof(first_most, second_most, longest_bits):
+    """Two pieces of any bits and lengths, and what they are joined to."""
+    bench = Bench()
+    m = bench.m
+    block = BpcCompressor(EntryConfig(), longest_bits=longest_bits)
+    block._MustUse__used = True
+    first, second = pieces = [
+        compressor._Piece(most, longest_bits, name)
+        for most, name in ((first_most, "first"), (second_most, "second"))
+    ]
+    for piece in pieces:
+        m.d.comb += [
+            piece.bits.eq(AnyConst(len(piece.bits))),
+            piece.length.eq(AnyConst(len(piece.length))),
+        ]
+        bench.assume(piece.length <= piece.most)
+    (joined,) = block._paired(m.d.comb, pieces, "joined")
+    place = Signal(range(len(joined.bits)))
+    m.d.comb += place.eq(AnyConst(len(place)))
+    bench.assume(place < len(joined.bits))
+    behind = Mux(
+        place >= first.length, second.bits.bit_select((place - first.length)[: len(place)], 1), 0
+    )
+    bench.require(
+        joined.length == first.length + second.length,
+        joined.bits.bit_select(place, 1) == (first.bits.bit_select(place, 1) | behind),
+    )
+    bench.cover((place == len(joined.bits) - 1) & behind)
+    return bench
+
+
+PAIRS = [(33, 32), (32, 32), (65, 64), (64, 64), (129, 128), (128, 128), (257, 256), (256, 256)]
+"""Bits of what is joined: all that there are at three sizes of sectors."""
+
+
+def pairs_of(sector_bytes):
+    """Bits of the pieces that are joined two by two."""
+    block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes))
+    block._MustUse__used = True
+    most = [BASE_CODE_BITS] + [PLANE_CODE_BITS] * (block.pass_codes - 1)
+    while len(most) > PIECES:
+        pairs = [tuple(most[k : k + 2]) for k in range(0, len(most), 2)]
+        yield from (pair for pair in pairs if len(pair) == 2)
+        most = [sum(pair) for pair in pairs]
+
+
+def test_these_are_all_pairs():
+    assert {pair for size in SECTORS for pair in pairs_of(size)} == set(PAIRS)
+
+
+@pytest.mark.parametrize(
+    "most", [pytest.param(pair, id="-".join(map(str, pair))) for pair in PAIRS]
+)
+def test_a_joined_piece_has_the_second_one_behind_the_first(most, tmp_path):
+    check(pair_proof(*most, RAW_BITS), tmp_path, depth=1, cover_depth=1)
+
+
+@pytest.mark.parametrize("sector_bytes", SECTORS)
+def test_each_piece_is_where_the_lengths_before_it_say(sector_bytes, monkeypatch, tmp_path):
+    cut(monkeypatch)
+    prove(pack_proof(sector_bytes, bits=False), tmp_path, depth=1, cover_depth=14)
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("sector_bytes", SECTORS)
+def test_what_leaves_has_all_pieces_in_their_places(sector_bytes, monkeypatch, tmp_path):
+    cut(monkeypatch)
+    prove(pack_proof(sector_bytes, bits=True), tmp_path, depth=1, cover_depth=14, timeout_s=600)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("end.eq(place + total(", "end.eq(total("),
+        ("length.eq(ends[-1])", "length.eq(ends[-2])"),
+        ("place.eq(Mux(final, 0, ends[-1]))", "place.eq(ends[-1])"),
+        ("piece.length.eq(first.length + second.length)", "piece.length.eq(first.length)"),
+    ],
+)
+def test_a_piece_in_another_place_is_found(right, wrong, monkeypatch, tmp_path):
+    cut(monkeypatch)
+    break_elaborate(monkeypatch, BpcCompressor, right, wrong)
+    find_fault(pack_proof(32, bits=False), tmp_path, depth=14)
+
+
+@pytest.mark.verify
+def test_a_second_piece_over_the_first_is_found(monkeypatch, tmp_path):
+    right, wrong = "(second.bits << first.length)", "second.bits"
+    break_elaborate(monkeypatch, BpcCompressor, right, wrong)
+    find_fault(pair_proof(33, 32, RAW_BITS), tmp_path, depth=1)
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("sector_bytes", "right", "wrong"),
+    [
+        (128, "piece.bits << start", "piece.bits"),
+        (128, "joined = _in_bytes(placed)", "joined = placed"),
+        (64, "joined = Mux(begins, 0, packed) | joined", "joined = packed | joined"),
+    ],
+    ids=["all at the start", "bits in the other order", "over the entry before"],
+)
+def test_a_bit_in_another_place_is_found(sector_bytes, right, wrong, monkeypatch, tmp_path):
+    cut(monkeypatch)
+    break_elaborate(monkeypatch, BpcCompressor, right, wrong)
+    find_fault(pack_proof(sector_bytes, bits=True), tmp_path, depth=12)
