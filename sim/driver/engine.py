@@ -247,7 +247,7 @@ class Engine:
             The codec's, by name (`LineCodec.parameters`), the same ones both ways; those that are
             not given are the usual ones.
         doorbell
-            Tell the engine now. If not, the next doorbell or wait does.
+            Tell the engine now. If not, the next doorbell does, or a wait for what has no record.
         wait_for_slot
             If the ring is full, wait until it is not.
 

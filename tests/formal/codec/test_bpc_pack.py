@@ -23,6 +23,7 @@ from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench, CutOut
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.sby import check, prove
+from tests.lib.shares import configs, widths
 
 SECTORS = (32, 64, 128)
 
@@ -204,13 +205,13 @@ def test_these_are_all_pairs():
 
 
 @pytest.mark.parametrize(
-    "most", [pytest.param(pair, id="-".join(map(str, pair))) for pair in PAIRS]
+    "most", configs({f"{a}-{b}": (a, b) for a, b in PAIRS}, quick=["33-32", "65-64"])
 )
 def test_a_joined_piece_has_the_second_one_behind_the_first(most, tmp_path):
     check(pair_proof(*most, RAW_BITS), tmp_path, depth=1, cover_depth=1)
 
 
-@pytest.mark.parametrize("sector_bytes", SECTORS)
+@pytest.mark.parametrize("sector_bytes", widths(*SECTORS, quick=[32]))
 def test_each_piece_is_where_the_lengths_before_it_say(sector_bytes, monkeypatch, tmp_path):
     cut(monkeypatch)
     prove(pack_proof(sector_bytes, bits=False), tmp_path, depth=1, cover_depth=14)
