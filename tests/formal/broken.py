@@ -3,6 +3,7 @@
 import inspect
 import textwrap
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -29,9 +30,24 @@ def break_elaborate(
     }
     assert sum(source.count(right) for source in sources.values()) == 1
     (name,) = (name for name, source in sources.items() if right in source)
+    made = _made(sources[name].replace(right, wrong), inspect.getmodule(component), name)
+    monkeypatch.setattr(component, name, made)
+
+
+def break_function(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, right: str, wrong: str
+) -> None:
+    """Put something else in the place of the only `right` in the source of a module's function."""
+    source = inspect.getsource(getattr(module, name))
+    assert source.count(right) == 1
+    monkeypatch.setattr(module, name, _made(source.replace(right, wrong), module, name))
+
+
+def _made(source: str, module: Any, name: str) -> Any:
+    """The function of that name that a source in a module would make."""
     scope: dict[str, Any] = {}
-    exec(sources[name].replace(right, wrong), vars(inspect.getmodule(component)), scope)
-    monkeypatch.setattr(component, name, scope[name])
+    exec(source, vars(module), scope)
+    return scope[name]
 
 
 def state_contracts_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -340,8 +340,8 @@ def judged(workshop: Workshop, mutant: Mutant, *, whole: bool = True) -> Verdict
     """
     verdict = kept_verdict(workshop, mutant)
     if verdict is None:
-        earlier = [record.verdict for record in records(workshop, mutant)]
-        verdict = workshop.judge(mutant, whole=whole, earlier=earlier[0] if earlier else None)
+        earlier = next((record.verdict for record in records(workshop, mutant)), None)
+        verdict = workshop.judge(mutant, whole=whole, earlier=earlier)
     elif verdict.outcome == "open":
         verdict = workshop.judge_whole(mutant) if whole else workshop.judge_elsewhere(mutant)
     else:

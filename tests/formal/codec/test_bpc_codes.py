@@ -37,25 +37,34 @@ def any_number(bench, bits, name):
     return number
 
 
+def send(bench, coder, reader):
+    """Give a reader what a coder has written, with any bits behind it; zeros are there before."""
+    behind = any_number(bench, len(coder.code), "behind")
+    sent = Signal.like(coder.code)
+    bench.m.d.comb += [
+        sent.eq(coder.code | (behind << coder.length)),
+        # The first bit that is sent is the reader's highest.
+        reader.code.eq(sent[::-1]),
+    ]
+    bench.require(coder.code == first_bits(coder.code, coder.length))
+
+
+def is_written(coder, reader):
+    """The conditions that a code which was read is the one that the coder writes."""
+    return (
+        coder.length == reader.length,
+        coder.code == first_bits(reader.code[::-1], reader.length),
+    )
+
+
 def base_proof():
     bench = Bench()
     m = bench.m
     m.submodules.coder = coder = BaseCoder()
     m.submodules.reader = reader = BaseCodeReader()
-    behind = any_number(bench, len(coder.code), "behind")
-    sent = Signal.like(coder.code)
-    m.d.comb += [
-        coder.base.eq(AnyConst(32)),
-        sent.eq(coder.code | (behind << coder.length)),
-        # The first bit that is sent is the reader's highest.
-        reader.code.eq(sent[::-1]),
-    ]
-    bench.require(
-        reader.length == coder.length,
-        reader.base == coder.base,
-        ~reader.bad,
-        coder.code == first_bits(coder.code, coder.length),
-    )
+    m.d.comb += coder.base.eq(AnyConst(32))
+    send(bench, coder, reader)
+    bench.require(reader.length == coder.length, reader.base == coder.base, ~reader.bad)
     bench.cover(*(coder.length == length for length in (3, 7, 11, 19, 33)))
     return bench
 
@@ -66,11 +75,7 @@ def read_base_proof():
     m.submodules.coder = coder = BaseCoder()
     m.submodules.reader = reader = BaseCodeReader()
     m.d.comb += [reader.code.eq(AnyConst(len(reader.code))), coder.base.eq(reader.base)]
-    bench.implies(
-        ~reader.bad,
-        coder.length == reader.length,
-        coder.code == first_bits(reader.code[::-1], reader.length),
-    )
+    bench.implies(~reader.bad, *is_written(coder, reader))
     bench.cover(reader.bad, *(~reader.bad & (reader.length == n) for n in (3, 7, 11, 19, 33)))
     return bench
 
@@ -108,15 +113,12 @@ def plane_proof():
     m = bench.m
     one = PlaneCode(bench)
     coder, reader, symbol = one.coder, one.reader, one.symbol
-    behind = any_number(bench, len(coder.code), "behind")
     after_run = any_number(bench, 1, "after_run")
     is_run = symbol.zero & coder.run_ends
-    sent = Signal.like(coder.code)
+    send(bench, coder, reader)
     m.d.comb += [
         one.plane.eq(AnyConst(DELTAS)),
         coder.run_ends.eq(AnyConst(1)),
-        sent.eq(coder.code | (behind << coder.length)),
-        reader.code.eq(sent[::-1]),
         # What is before a run is no run.
         reader.after_run.eq(after_run & ~symbol.zero),
         reader.room.eq(Mux(symbol.zero, PLANES - one.last, PLANES + 1 - one.number)),
@@ -128,10 +130,7 @@ def plane_proof():
         ~reader.bad,
         reader.next_after_run == is_run,
     )
-    bench.require(
-        coder.code == first_bits(coder.code, coder.length),
-        (coder.length == 0) == (symbol.zero & ~coder.run_ends),
-    )
+    bench.require((coder.length == 0) == (symbol.zero & ~coder.run_ends))
     # So many planes, the first one among them, are of the run that a code tells.
     planes = one.number - one.last
     bench.implies(
@@ -168,8 +167,7 @@ def read_plane_proof():
     bench.assume((one.number == number) | (number > PLANES))
     bench.implies(
         ~reader.bad,
-        coder.length == reader.length,
-        coder.code == first_bits(reader.code[::-1], reader.length),
+        *is_written(coder, reader),
         ~(is_run & reader.after_run),
         number <= PLANES,
     )

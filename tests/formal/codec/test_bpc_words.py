@@ -12,7 +12,6 @@ their 32 sums are the words is too much for a solver; it is four theorems instea
   and refuses an entry for its signs if and only if plane 32 is not theirs.
 """
 
-import inspect
 from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
@@ -29,7 +28,7 @@ from cdma.hw.codec.bpc import word_builder
 from cdma.hw.codec.bpc.word_builder import BpcWordBuilder
 from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.broken import break_elaborate, break_function, find_fault
 from tests.formal.sby import check, prove
 
 TERMS = (1, 2, 3, 4, 6)
@@ -257,15 +256,6 @@ def builder_proof(config: EntryConfig, patch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def break_function(patch: pytest.MonkeyPatch, function: str, right: str, wrong: str) -> None:
-    """Put something else in the place of the only `right` in one of the builder's functions."""
-    source = inspect.getsource(getattr(word_builder, function))
-    assert source.count(right) == 1
-    scope: dict[str, Any] = {}
-    exec(source.replace(right, wrong), vars(word_builder), scope)
-    patch.setattr(word_builder, function, scope[function])
-
-
 def test_carry_save_adders_keep_the_sum(tmp_path):
     check(full_adders_proof(), tmp_path, depth=1, cover_depth=1)
 
@@ -297,7 +287,7 @@ def test_builder_gives_any_entry_in_order_and_refuses_wrong_signs(
     ],
 )
 def test_carry_save_adder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
-    break_function(monkeypatch, "_carry_save", *fault)
+    break_function(monkeypatch, word_builder, "_carry_save", *fault)
     find_fault(full_adders_proof(), tmp_path, depth=1, cover_depth=1)
 
 
@@ -312,7 +302,7 @@ def test_carry_save_adder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     ],
 )
 def test_network_with_a_fault_is_found(fault, tmp_path, monkeypatch):
-    break_function(monkeypatch, *fault)
+    break_function(monkeypatch, word_builder, *fault)
     find_fault(networks_proof(monkeypatch), tmp_path, depth=1, cover_depth=1)
 
 
