@@ -1,5 +1,7 @@
 """Components broken on purpose, and that a proof finds it."""
 
+import __future__
+
 import inspect
 import textwrap
 from pathlib import Path
@@ -46,7 +48,10 @@ def break_function(
 def _made(source: str, module: Any, name: str) -> Any:
     """The function of that name that a source in a module would make."""
     scope: dict[str, Any] = {}
-    exec(source, vars(module), scope)
+    # Classes that annotations name may have stand-ins, of which no annotation can be made.
+    flags = __future__.annotations.compiler_flag
+    code = compile(source, "<broken>", "exec", flags=flags, dont_inherit=True)
+    exec(code, vars(module), scope)
     return scope[name]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from amaranth.hdl import Cat, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, ResetSignal, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
@@ -27,7 +27,14 @@ from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.formal.bench import Bench, Inside, Port
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.order import Order, one
-from tests.formal.queues import CountedFifo, FollowedFifo, OpenFifo, Queue, StraightFifo
+from tests.formal.queues import (
+    CountedFifo,
+    FollowedFifo,
+    OpenFifo,
+    Queue,
+    StraightFifo,
+    WeighedFifo,
+)
 from tests.formal.rules import axis_rules, beat_rules, received_rules
 from tests.formal.sby import prove
 from tests.lib.shares import configs, widths
@@ -232,13 +239,38 @@ def test_items_of_each_id_are_as_many_as_in_a_fifo(depth, tmp_path):
     fifo, counted = StraightFifo(layout, depth), CountedFifo(layout, depth)
     queue, inside, counted_inside, o = stand_in(bench, fifo, counted)
     # Of the items that it could read, it reads the one that the queue does: that is possible.
-    bench.assume(counted.free == fifo.rows[0])
     reads = (inside["stored"] != 0) & (o.ready | ~o.valid)
+    bench.assume(~reads | (counted.free == fifo.rows[0]))
     bench.implies(reads, counted.possible)
     bench.implies(o.valid, Value.cast(counted.o.payload) == Value.cast(o.payload))
     for k, count in enumerate(counted.counts(bench, counted_inside, "")):
         bench.require(count == total([there & (item[:2] == k) for there, item in queue.items]))
     bench.cover(counted.followed & (counted.ahead == depth))
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("bits", widths(1, 2, quick=[1]))
+@pytest.mark.parametrize("depth", widths(1, 2, quick=()))
+def test_items_weigh_as_much_as_in_a_fifo(depth, bits, tmp_path):
+    bench = Bench()
+    weighed = WeighedFifo(3, depth, lambda item: item[:bits], most=2**bits - 1)
+    fifo = StraightFifo(3, depth)
+    queue, inside, weighed_inside, o = stand_in(bench, fifo, weighed)
+    # Of the items that it could read, it reads the one that the queue does: that is possible.
+    reads = (inside["stored"] != 0) & (o.ready | ~o.valid)
+    bench.assume(~reads | (weighed.free == fifo.rows[0]))
+    bench.implies(reads, weighed.possible)
+    bench.implies(o.valid, Value.cast(weighed.o.payload) == Value.cast(o.payload))
+    all_weights, before = weighed.weights(bench, weighed_inside, "")
+    weights = [Mux(there, item[:bits], 0) for there, item in queue.items]
+    bench.require(all_weights == sum(weights, Const(0)))
+    places = enumerate(queue.numbered)
+    ahead = [Mux(weighed.ahead > place, item[:bits], 0) for place, item in places]
+    bench.implies(weighed.followed, before == sum(ahead, Const(0)))
+    bench.cover(
+        weighed.followed & (before == depth * (2**bits - 1)),
+        weighed.followed & (weighed.behind != 0) if depth > 1 else weighed.followed,
+    )
     prove(bench, tmp_path, depth=2)
 
 
