@@ -49,6 +49,8 @@ class WalkedStep:
         Bits in front of each plane's code; the last number is where the last code ends.
     codes : list of Signal
         Bits from there on, the first the highest.
+    run_left : Value
+        Planes that a run still has behind the step.
     """
 
     def __init__(self, m: Module, window: Value, run_left: Value) -> None:
@@ -73,6 +75,7 @@ class WalkedStep:
             self.starts.append(behind)
             self.codes.append(code)
             left = left_behind
+        self.run_left = left
 
 
 def bits_from(bits: Value, start: Value, width: int) -> Value:
