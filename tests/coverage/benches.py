@@ -13,6 +13,7 @@ ENGINE = (
     "early_stops",
     "settings",
     "places",
+    "long_transfers",
 )
 """Tests of transfers and of their faults, in an engine of two units."""
 
@@ -33,10 +34,11 @@ BENCHES: dict[str, list[str]] = {
     "rings": [
         *QUICK,
         "tests/sim/machine/engine/test_rings.py",
+        "tests/sim/machine/engine/test_ring_isolation.py",
         "tests/sim/machine/engine/test_register_bits.py",
         "tests/sim/machine/engine/test_places.py",
         "-k",
-        "four or pages",
+        "four or pages or sleep_until or anything",
     ],
     "clocks": [
         *QUICK,
@@ -52,8 +54,14 @@ BENCHES: dict[str, list[str]] = {
         "tests/sim/machine/buddy/test_register_bits.py",
         "tests/sim/machine/buddy/test_places.py",
         "tests/sim/buddy/test_entries.py",
+        "tests/sim/driver/test_buddy_driver.py",
         "-k",
         "not three",
+    ],
+    "buddy manager": [
+        "tests/hw/cocotb/buddy/test_buddy.py",
+        "-k",
+        "not power_up and not other and not stalls",
     ],
 }
 """Arguments of pytest."""

@@ -8,6 +8,7 @@ import ctypes
 import gc
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from cdma.sim.machine.build import build, rtl
 from cdma.sim.machine.bus import library as bus_library
 from cdma.sim.machine.pipeline import library as pipeline_library
 from tests.coverage.rtl import covered_rtl
+from tests.hw.cocotb import builds, simulate
 
 FOLDER = Path(__file__).parent
 RTL_SOURCES = ("constants", "instrument", "rtl")
@@ -34,6 +36,7 @@ class Collector:
         self.points: dict[Path, Any] = {}
         # A model of each library stays open, since counts are written by way of one.
         self.held: dict[Path, tuple[ctypes.CDLL, Callable[[int], None], int]] = {}
+        self.runs = 0
 
     def install(self) -> None:
         """Let everything that has been imported, and will be, build for coverage."""
@@ -54,6 +57,17 @@ class Collector:
             (pipeline_library, "cdma_close"),
         ):
             library.load = self._loading(library.load, close)
+        self._install_cocotb()
+
+    def _install_cocotb(self) -> None:
+        """Let builds for cocotb's benches count; each run of one writes its counts at its end."""
+        arguments = [each for each in simulate.VERILATOR_ARGS if each != "--assert"]
+        flags = " ".join(VERILATOR_FLAGS).split()
+        simulate.VERILATOR_ARGS = (*arguments, "--no-assert", *flags)
+        tools = builds._tools
+        builds._tools = lambda simulator: (*tools(simulator), *flags)
+        _replace(builds.built, self._built(builds.built))
+        _replace(simulate.run, self._run(simulate.run))
 
     def finish(self) -> None:
         """Write the counts of all libraries."""
@@ -86,6 +100,30 @@ class Collector:
             return path
 
         return build_library
+
+    def _built(self, original: Callable[..., simulate.Build]) -> Callable[..., simulate.Build]:
+        def built(simulator: str, verilog: Verilog) -> simulate.Build:
+            build = original(simulator, verilog)
+            points = verilog.sidecar.get("coverage")
+            if points is not None:
+                self.points[build.folder] = points
+            return build
+
+        return built
+
+    def _run(self, original: Callable[..., Path]) -> Callable[..., Path]:
+        def run(build: simulate.Build, *arguments: Any, **options: Any) -> Path:
+            folder = original(build, *arguments, **options)
+            if build.folder in self.points:
+                self.runs += 1
+                name = f"{build.folder.name}-{os.getpid()}-{self.runs}"
+                self.folder.mkdir(parents=True, exist_ok=True)
+                shutil.copy(folder / "coverage.dat", self.folder / f"{name}.dat")
+                text = json.dumps(self.points[build.folder])
+                (self.folder / f"{name}.json").write_text(text)
+            return folder
+
+        return run
 
     def _loading(self, original: Callable[..., Any], close: str) -> Callable[..., Any]:
         def load(path: Path, *arguments: Any) -> Any:

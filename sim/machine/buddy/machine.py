@@ -90,7 +90,9 @@ class BuddyMachine(BusMachine):
     config : BuddyMachineConfig
         The environment of the controller.
     device_bytes, buddy_bytes : int
-        Sizes of the memories, multiples of 4096. Device memory starts at address 0.
+        Sizes of the memories, multiples of 4096.
+    device_base : int
+        Address of device memory's first byte, a multiple of 4096. `BuddyDriver` wants it at 0.
     buddy_base : int
         Address of buddy memory's first byte, a multiple of 4096: what GBBR should be.
     id_bits : int
@@ -128,6 +130,7 @@ class BuddyMachine(BusMachine):
         *,
         device_bytes: int,
         buddy_bytes: int,
+        device_base: int = 0,
         buddy_base: int = 0,
         id_bits: int = 4,
         stalls: float = 0.0,
@@ -137,6 +140,7 @@ class BuddyMachine(BusMachine):
         require_pages(
             device_bytes=(device_bytes, PAGE_BYTES),
             buddy_bytes=(buddy_bytes, PAGE_BYTES),
+            device_base=(device_base, 0),
             buddy_base=(buddy_base, 0),
         )
         require_stalls(stalls)
@@ -146,12 +150,13 @@ class BuddyMachine(BusMachine):
         self.config = config
         self.id_bits = id_bits
         self.sector_bytes = int(library.cdma_buddy_sector_bytes())
+        self.device_base = device_base
         self.buddy_base = buddy_base
         self.device: ByteArray = np.zeros(device_bytes, np.uint8)
         self.buddy: ByteArray = np.zeros(buddy_bytes, np.uint8)
         self._playing: _Playing | None = None
         environment = EnvironmentStruct(
-            device=MemoryStruct(self.device.ctypes.data, device_bytes, 0),
+            device=MemoryStruct(self.device.ctypes.data, device_bytes, device_base),
             host=MemoryStruct(self.buddy.ctypes.data, buddy_bytes, buddy_base),
             dram_bytes_per_cycle=around.channel_bytes_per_cycle,
             dram_latency=around.dram_latency_cycles,

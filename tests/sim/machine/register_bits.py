@@ -3,8 +3,13 @@
 from collections.abc import Iterable
 from random import Random
 
+import pytest
+
 from cdma.hw.registers.map import Kind, Register
+from cdma.sim.machine import RegisterError
 from cdma.sim.machine.bus.machine import BusMachine
+
+WORD = 4
 
 ONE_BY_ONE = 24
 """So many registers are written bit by bit."""
@@ -47,3 +52,14 @@ def check_bits(machine: BusMachine, registers: Iterable[Register], rng: Random) 
             assert machine.read_register(at) == expected[at]
     check()
     return sum(mask.bit_count() for mask in masks.values())
+
+
+def check_gaps(machine: BusMachine, registers: Iterable[Register], nbytes: int) -> int:
+    """Read and write wherever there is no register. Returns how many such words were refused."""
+    gaps = sorted(set(range(0, nbytes, WORD)) - {register.offset for register in registers})
+    for offset in gaps:
+        with pytest.raises(RegisterError, match="SLVERR"):
+            machine.read_register(offset)
+        with pytest.raises(RegisterError, match="SLVERR"):
+            machine.write_register(offset, 0xFFFFFFFF)
+    return len(gaps)

@@ -10,7 +10,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiBurstType, AxiResp
+from cocotbext.axi import AxiBurstType, AxiLockType, AxiResp
 
 from cdma.golden.buddy.address_map import PageFields, Target
 from cdma.hw.buddy.payloads import AccessStatus
@@ -127,6 +127,15 @@ async def refused_accesses(dut: Any) -> None:
             for write in (False, True):
                 expected = Expected(faults.page(None), AccessStatus.UNSUPPORTED_BURST, write)
                 await faults.fails(expected, burst=burst)
+        await faults.works()
+        # There is no monitor, so an exclusive access is one like all others: not EXOKAY.
+        exclusive = faults.page(Target.X2)
+        for access in (
+            bench.store(exclusive, bytes(range(128)), lock=AxiLockType.EXCLUSIVE),
+            bench.load(exclusive, 128, lock=AxiLockType.EXCLUSIVE),
+        ):
+            assert (await access).resp == AxiResp.OKAY
+        bench.golden.write(exclusive, np.arange(128, dtype=np.uint8))
         await faults.works()
         await bench.write("CONTROL", enable=0)
         for write in (False, True):

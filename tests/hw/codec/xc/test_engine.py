@@ -131,6 +131,42 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         engine.host.free(host)
 
 
+def test_bytes_come_from_any_place_in_a_beat_and_go_to_any(engine):
+    """Each codec at all offsets that its elements have, in both memories and both ways."""
+    beat, nbytes = 32, 294
+    places = 2 * beat + nbytes
+    device, back = engine.device.alloc(places), engine.device.alloc(places)
+    host = engine.host.alloc(beat + room(engine, nbytes, "zvc"))
+    codecs = (*xc_codecs(engine), "zvc", None)
+    for number, (codec, offset) in enumerate((c, k) for c in codecs for k in range(beat)):
+        size = elements_of(codec).element_bytes if elements_of(codec) else 1
+        starts = [(offset * turn + 3 * turn) % beat // size * size for turn in (1, 5, 11)]
+        taken = nbytes // 4 * 4
+        data = content(taken, number, elements_of(codec) or BF16)
+        source, middle, target = (
+            buffer.span(start) for buffer, start in zip((device, host, back), starts, strict=True)
+        )
+        back.array[:] = guard = 0xA5
+        source.array[:taken] = data
+        parameters = parameters_of(codec, coding_of(codec, number))
+        out = engine.memcpy_compressed(middle, source, taken, OUT, codec, parameters=parameters)
+        engine.memcpy_compressed(
+            target,
+            middle,
+            taken,
+            IN,
+            codec,
+            stream_bytes=None if codec is None else out.out_size,
+            parameters=parameters,
+        ).check()
+        np.testing.assert_array_equal(target.array[:taken], data)
+        assert (back.array[: starts[2]] == guard).all()
+        assert (target.array[taken:] == guard).all()
+    for buffer in (device, back):
+        engine.device.free(buffer)
+    engine.host.free(host)
+
+
 def test_each_transfer_has_what_the_record_before_it_recommends(engine):
     """Weights around 2^-30, of which nothing is known before: the second stream is good."""
     tensors, sizes = TensorParameters("xc"), []
@@ -150,6 +186,25 @@ def test_each_transfer_has_what_the_record_before_it_recommends(engine):
     assert sizes[0] > 1.4
     # Of 16 KiB only some 50 elements are sampled.
     assert max(sizes[1:]) < 1.02
+    engine.device.free(device)
+    engine.host.free(host)
+
+
+def test_long_transfers_are_sampled_as_golden_samples_them(engine):
+    """So long that counters of samples are halved again and again."""
+    nbytes = 384 * 1024
+    device, host = engine.device.alloc(nbytes), engine.host.alloc(room(engine, nbytes, "xc"))
+    rng = np.random.default_rng(8)
+    scales = np.repeat(2.0 ** rng.integers(-20, 4, 6), nbytes // 12).astype(np.float32)
+    data = rounded_to_bf16(scales * rng.standard_normal(nbytes // 2).astype(np.float32))
+    data = data.view(np.uint8)
+    device.array[:] = data
+    for codec in xc_codecs(engine):
+        entry = line_codec(codec)
+        sent = engine.submit(host, device, nbytes, OUT, codec)
+        assert entry.unpacked_result(engine.wait(sent).check().result) == entry.recorded_result(
+            data
+        )
     engine.device.free(device)
     engine.host.free(host)
 

@@ -267,9 +267,10 @@ def test_others_run_as_if_nothing_happened(bench, happening) -> None:
         made.check(each, *made.load(each, 3))
 
 
-def test_a_silent_bus_ends_all_and_then_all_go_on() -> None:
+@pytest.mark.parametrize("rings", [2, 4], ids=["two", "four"])
+def test_a_silent_bus_ends_all_and_then_all_go_on(rings: int) -> None:
     """Rings share the buses, so a time-out is everyone's; none is idle before the bus is."""
-    bench = RingsBench(2, timeout_cycles=TIMEOUT_CYCLES)
+    bench = RingsBench(rings, timeout_cycles=TIMEOUT_CYCLES)
     try:
         loads = []
         bench.machine.set_faults([BusFault(HOST, "r", "hang", nth=8)])

@@ -212,7 +212,7 @@ def test_setup_of_one_ring_closes_by_itself(bench) -> None:
         bench.check(owner, *bench.load(owner))
 
 
-@both
+@several
 def test_all_rings_are_reset_together(bench) -> None:
     """No ring fetches before all have ended what they had."""
     for turn in range(5):
