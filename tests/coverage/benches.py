@@ -58,7 +58,7 @@ BENCHES: dict[str, list[str]] = {
         "-k",
         "not three",
     ],
-    "buddy manager": [
+    "buddy_manager": [
         "tests/hw/cocotb/buddy/test_buddy.py",
         "-k",
         "not power_up and not other and not stalls",

@@ -157,9 +157,23 @@ class ModuleConstants:
                 return (unlike if cell.operator == "!=" else _not(unlike),)
             case _nir.Instance():
                 return self._instance(cell, below)
+            case _nir.SyncReadPort() | _nir.AsyncReadPort():
+                return self._stored(cell.memory)
             case _:
                 nets = [net & 0xFFFF for net in cell.output_nets(1)]
                 return (VARIES,) * (max(nets) + 1) if nets else None
+
+    def _stored(self, index: int) -> Bits:
+        """The bits of a memory's words, as far as all words have the same for ever."""
+        memory = self.netlist.cells[index]
+        # What a registered port shows before it has read anything is 0.
+        bits = (0,) * memory.width
+        for word in set(memory.init):
+            bits = tuple(_join(bit, word >> k & 1) for k, bit in enumerate(bits))
+        for cell in self.netlist.cells:
+            if isinstance(cell, _nir.SyncWritePort) and cell.memory == index:
+                bits = tuple(map(_join, bits, self.bits(cell.data)))
+        return bits
 
     def matches(self, net: int) -> int:
         """The value of an input of a decision: constant, or whether a pattern matches."""

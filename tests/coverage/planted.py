@@ -1,7 +1,7 @@
 """A small design with branches that no input takes, for the tests of the tool."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 
@@ -55,4 +55,30 @@ class Planted(wiring.Component):
             with m.Default():
                 m.d.comb += seen.eq(inner.count)
         m.d.comb += [self.count.eq(seen), self.is_high.eq(Mux(inner.count > 7, 1, 0))]
+        return m
+
+
+class Remembering(wiring.Component):
+    """Words of which the two high bits are always the same.
+
+    Attributes
+    ----------
+    step : In(2)
+    kept : Out(4)
+    """
+
+    step: In(2)
+    kept: Out(4)
+
+    def elaborate(self, _platform: object) -> Module:
+        m = Module()
+        m.submodules.words = words = memory.Memory(shape=4, depth=4, init=[])
+        write, read = words.write_port(), words.read_port()
+        m.d.comb += [
+            write.en.eq(1),
+            write.addr.eq(self.step),
+            write.data.eq(self.step),
+            read.addr.eq(~self.step),
+            self.kept.eq(read.data),
+        ]
         return m

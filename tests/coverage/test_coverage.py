@@ -8,7 +8,7 @@ import pytest
 
 from cdma.hw.emit.verilog import Verilog
 from tests.coverage.instrument import TAKEN
-from tests.coverage.planted import Planted
+from tests.coverage.planted import Planted, Remembering
 from tests.coverage.report import Report, Waiver, read_open, read_waivers, write_open
 from tests.coverage.rtl import covered
 from tests.coverage.totals import Point, Totals, components_of_hw, counted
@@ -114,6 +114,11 @@ def test_a_bit_toggles_both_ways(design):
     assert totals.points[Point(PLANTED, "port", "step", "step[0]")]
     assert not totals.points[Point(PLANTED, "port", "step", "step[1]")]
     assert totals.constant == Counter({INNER: 1})
+
+
+def test_bits_that_all_words_of_a_memory_have_in_common_are_constant():
+    ports = covered(Remembering(), "remembering").sidecar["coverage"]["remembering"]["ports"]
+    assert ports["kept"] == ["kept[0]", "kept[1]", "", ""]
 
 
 def test_the_file_of_counts_is_read():
