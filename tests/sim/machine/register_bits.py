@@ -56,10 +56,14 @@ def check_bits(machine: BusMachine, registers: Iterable[Register], rng: Random) 
 
 def check_gaps(machine: BusMachine, registers: Iterable[Register], nbytes: int) -> int:
     """Read and write wherever there is no register. Returns how many such words were refused."""
+    registers = list(registers)
     gaps = sorted(set(range(0, nbytes, WORD)) - {register.offset for register in registers})
     for offset in gaps:
         with pytest.raises(RegisterError, match="SLVERR"):
             machine.read_register(offset)
         with pytest.raises(RegisterError, match="SLVERR"):
             machine.write_register(offset, 0xFFFFFFFF)
+    # And what comes afterwards is not.
+    at = next(register.offset for register in registers if stored(register))
+    machine.write_register(at, machine.read_register(at))
     return len(gaps)

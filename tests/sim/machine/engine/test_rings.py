@@ -23,6 +23,7 @@ from tests.sim.machine.engine.rings import ENTRIES, SLOTS, RingsBench, rings_con
 PAGE = 0x1000
 TRANSFERS = rings_config(2).transfers
 FENCE = {"opcode": int(Opcode.FENCE)}
+FENCES = 2080
 
 
 @pytest.fixture
@@ -236,6 +237,26 @@ def test_all_rings_are_reset_together(bench) -> None:
         for owner in bench.owners:
             bench.check(owner, *bench.load(owner))
         bench.check_memory()
+
+
+def test_four_rings_count_thousands_of_fences() -> None:
+    """Rings of 16 and 32 entries go round and round, and numbers of descriptors go on."""
+    bench = RingsBench(4, seed=7)
+    try:
+        for owner in bench.owners:
+            for number in range(FENCES // owner.entries):
+                fences = [
+                    owner.engine.submit_raw(FENCE, doorbell=False) for _ in range(owner.entries)
+                ]
+                owner.engine.doorbell()
+                assert owner.engine.wait(fences[-1]).index == (number + 1) * owner.entries - 1
+                assert all(owner.engine.wait(fence).ok for fence in fences)
+            for name in ("RING_HEAD", "RING_DONE"):
+                assert owner.engine.registers.read(name)["index"] == FENCES
+            owner.engine.reset()
+            assert not owner.engine.registers.read("RING_DONE")["index"]
+    finally:
+        bench.close()
 
 
 def test_choices_cost_a_cycle_for_the_fetch_and_one_for_the_start() -> None:
