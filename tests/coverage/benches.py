@@ -46,6 +46,12 @@ BENCHES: dict[str, list[str]] = {
         "-k",
         "byte or amid or error",
     ],
+    "far": [
+        *QUICK,
+        "tests/sim/machine/engine/test_late_failures.py",
+        "tests/sim/machine/engine/test_places_of_two_clocks.py",
+    ],
+    "xc_samples": ["tests/hw/codec/xc/test_samples.py"],
     "xc": ["tests/hw/codec/xc/test_engine.py", "-k", "one-unit"],
     "quantize": ["tests/hw/codec/quantize/test_engine.py"],
     "buddy": [
