@@ -64,7 +64,7 @@ def is_coded(kind: Value) -> Value:
 
 
 def seen_of(shape: StoredEntry) -> Callable[[Value], Value]:
-    """Of an entry's data, some bits of each sector are looked at; and all the rest."""
+    """Some bits of each sector of an entry's data, and all the rest."""
 
     def seen(bits: Value) -> Value:
         entry = shape(bits)

@@ -44,7 +44,7 @@ KEPT = 768
 """Bits of the longest code that is kept."""
 CHUNK = 128
 REGISTERS, REST = "registers", "rest"
-"""What a proof is about: of what goes from step to step, all but the rest of the code; or that."""
+"""The subject of a proof: all that goes from step to step but the rest of the code, or that."""
 VIEW = 255
 FILL = 7
 """Bits behind a code in its last byte, at most."""
@@ -410,7 +410,7 @@ def partly_read(own: OwnCode, s: int, about: str) -> Contract:
 
 
 class OwnEnd:
-    """What is given of the picked code at the end.
+    """The planes and the status that are given of the picked code at the end.
 
     Attributes
     ----------
@@ -457,7 +457,7 @@ class OwnEnd:
 
 
 def steps_proof(bench: Bench, steps: range, about: str, patch: pytest.MonkeyPatch) -> None:
-    """What a hardware of some steps makes of the picked code, whatever else comes in."""
+    """A hardware of some steps makes of the picked code what the walk does, whatever comes in."""
     m = bench.m
     own = OwnCode(bench, range(max(0, steps.start - 1), steps.stop + 1))
     parts = Parts(bench, own, about)
@@ -498,7 +498,7 @@ def steps_proof(bench: Bench, steps: range, about: str, patch: pytest.MonkeyPatc
 
 
 def last_proof(bench: Bench, patch: pytest.MonkeyPatch) -> None:
-    """What the last step makes of the picked code: its planes, its length, and how it ends."""
+    """The last step gives the picked code's planes, its length, and how it ends."""
     m = bench.m
     own = OwnCode(bench, range(STEPS - 2, STEPS))
     end = OwnEnd(own)

@@ -1,4 +1,4 @@
-"""What is kept of an entry is one of its codes, of the least class that has room for it.
+"""One of an entry's codes is kept, of the least class that has room for it.
 
 The codecs are cut out: they give any codes, in order. The solver picks an entry by its number.
 """

@@ -46,7 +46,7 @@ from tests.formal.sby import check
 from tests.lib.shares import names
 
 CODED = [name for name in SHAPES if name.endswith("S32") or name.startswith("bf16")]
-"""Of elements, all formats at one width, and one format at all: lanes are copies of one another."""
+"""All element formats at one width, and one of them at all: lanes are copies of one another."""
 
 
 class CutTables:
@@ -249,7 +249,7 @@ def element_proof(shape, patch):
 
 
 def plan_proof(form, patch):
-    """From any counts of a line, where its fields are, and its header."""
+    """Any counts of a line give the places of its fields, and its header."""
     config, _ = shape_of(f"{form.name}-S32")
     bench = Bench()
     m = bench.m

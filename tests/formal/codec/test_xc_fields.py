@@ -1,4 +1,4 @@
-"""What XC's networks do with bits, and the window in which a line grows: complete, without state.
+"""XC's networks, bit by bit, and the window in which a line grows: complete, without state.
 
 `test_xc_places.py` has where they are told to put them. A part of a row lands in the line at its
 place and nowhere else, and is picked from there; a row is shifted and turned as far as it is told;

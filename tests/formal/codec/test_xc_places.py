@@ -1,4 +1,4 @@
-"""Where the fields of an element of XC are in its line: the compressor and its reader agree.
+"""The places of an element's fields in a line of XC: the compressor and its reader agree.
 
 A field of an element begins behind those of all elements before it in the line. Each stage counts
 that sector by sector; here it is compared with ghosts that count in the plainest way, of any line.
@@ -153,7 +153,7 @@ class CutFields:
 
 
 class LineGhosts:
-    """What has come of a line before a sector: sectors, elements, bits of extras, and escapes."""
+    """Counts of a line before a sector: sectors, elements, bits of extras, and escapes."""
 
     def __init__(self, bench, shape, sectors):
         self.sectors = sectors
@@ -197,7 +197,7 @@ def number(bits, value, name, m):
 
 
 class Places:
-    """Where a sector's parts of fields begin in its line, in bits, by what came before.
+    """Places in bits of a sector's parts of fields in its line, by what came before.
 
     Of a raw line, each sector is where it was, and its escapes behind its rests.
     """
@@ -668,7 +668,7 @@ def width_proof(shape_name, patch):
 
 
 def own_width(cuts, sector, present, pattern, lane):
-    """What of a lane is summed up, as the width of a class by the table; and what it should be."""
+    """A lane's number that is summed up, as a class's width by the table; and the right one."""
     numbers = at([number for number, _, _ in cuts], lane)
     width = at([width for _, _, width in cuts], lane)
     return width == extra_bits(numbers, pattern), Mux(

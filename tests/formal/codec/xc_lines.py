@@ -128,7 +128,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a line's fields begin, in bytes of its payload, and what it takes.
+    """The places of a line's fields, in bytes of its payload, and what it takes.
 
     Attributes
     ----------

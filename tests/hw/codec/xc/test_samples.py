@@ -1,4 +1,4 @@
-"""What an engine recommends for tensors of each exponent: its counters of samples fill up."""
+"""Parameters that an engine recommends for tensors of each exponent: its counters fill up."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -27,8 +27,8 @@ KINDS = (*Target, None)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where memories begin, and how software tells it.
+class Bases:
+    """Places at which memories begin, and how software tells them.
 
     Attributes
     ----------
@@ -66,16 +66,16 @@ class Place:
         driver.enable()
 
 
-PLACES = (
-    Place(0x0A_5A58_0000, 0x5A5A_5A5A_5A58_0000, 0x5_A5A0),
-    Place(0x15_A5A4_0000, 0xA5A5_A5A5_A5A4_0000, 0xA_5A5C),
+BASES = (
+    Bases(0x0A_5A58_0000, 0x5A5A_5A5A_5A58_0000, 0x5_A5A0),
+    Bases(0x15_A5A4_0000, 0xA5A5_A5A5_A5A4_0000, 0xA_5A5C),
 )
 FRAMES_END = 1 << 37
 DEVICE_END = 1 << 40
 
 
-@pytest.mark.parametrize(("here", "there"), [PLACES, PLACES[::-1]], ids=["low", "high"])
-def test_entries_that_spill_elsewhere(here: Place, there: Place) -> None:
+@pytest.mark.parametrize(("here", "there"), [BASES, BASES[::-1]], ids=["low", "high"])
+def test_entries_that_spill_elsewhere(here: Bases, there: Bases) -> None:
     data = mixed_entries(ENTRIES, seed=7)
     with BuddyMachine(
         generated_buddy(CONFIG),

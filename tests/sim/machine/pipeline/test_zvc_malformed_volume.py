@@ -9,9 +9,9 @@ from tests.sim.machine.pipeline.malformed import check_damaged_streams
 pytestmark = [pytest.mark.verify, pytest.mark.volume]
 
 PARTS = {32: 36, 64: 8, 128: 3}
-"""Of each element size, by bytes of a sector; each is known by itself, so that a run goes on where
-one ended. Streams take about as many cycles at all widths, and the widest cycles four times as
-long."""
+"""Parts of each element size, by bytes of a sector; each is known by itself, so that a run goes on
+where one ended. Streams take about as many cycles at all widths, and the widest cycles four times
+as long."""
 
 STREAMS = 250_000
 """At once. Of each hundred 74 are malformed: 104 million of 141."""
