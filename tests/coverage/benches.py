@@ -64,6 +64,8 @@ BENCHES: dict[str, list[str]] = {
         "-k",
         "not three",
     ],
+    "buddy_three": [*QUICK, "tests/sim/buddy/test_entries.py", "-k", "three"],
+    "buddy_slices": ["tests/hw/cocotb/buddy/test_buddy.py", "-k", "other and slices"],
     "buddy_manager": [
         "tests/hw/cocotb/buddy/test_buddy.py",
         "-k",
