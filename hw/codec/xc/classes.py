@@ -9,7 +9,7 @@ exponents are, so that every code stands for an exponent of 8 bits, and there is
                                  d <-- table <-- class, index
     exponent <-- centre - d <---+
 
-All of it is combinational. Distances with a code are from -6 to 25: eight bits are decoded as a
+All of it is combinational. Distances with a code are from -5 to 25: eight bits are decoded as a
 sign, whether the others repeat it, and five bits.
 """
 
