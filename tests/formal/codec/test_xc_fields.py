@@ -105,12 +105,15 @@ def shift_proof(row_bits, amount_bits):
     source = Signal(range(2 * width))
     m.d.comb += source.eq(bit + amount)
     bench.assume(bit < row_bits)
+    # Behind the row there are zeros.
+    longer = Signal(width, name="longer")
+    m.d.comb += longer.eq(row)
     bench.require(
-        at(list(up), source) == at(list(row), bit),
-        at(list(down), bit) == at(list(row), source),
+        up.bit_select(source, 1) == longer.bit_select(bit, 1),
+        down.bit_select(bit, 1) == longer.bit_select(source, 1),
         (up & ((1 << amount)[:width] - 1)[:width]) == 0,
     )
-    bench.cover(at(list(up), source) & (source == width - 1))
+    bench.cover(up.bit_select(source, 1) & (source == width - 1))
     return bench
 
 
@@ -124,11 +127,13 @@ def join_proof(width):
     for length, piece in zip(sums, pieces, strict=True):
         bench.assume(length <= width, (piece >> length) == 0)
     (joined,) = fields.merge_level(m, pieces, sums, name="joined")
-    behind = Signal(range(4 * width))
-    m.d.comb += behind.eq(bit - sums[0])
+    # With zeros behind them.
+    longer = [Signal(2 * width, name=f"longer_{k}") for k in range(2)]
+    behind = Signal.like(bit, name="behind")
+    m.d.comb += [behind.eq(bit - sums[0]), *(a.eq(b) for a, b in zip(longer, pieces, strict=True))]
     # The second one from where the first one ends.
-    second = Mux(bit >= sums[0], at(list(pieces[1]), behind), 0)
-    bench.require(at(list(joined), bit) == (at(list(pieces[0]), bit) | second))
+    second = Mux(bit >= sums[0], longer[1].bit_select(behind, 1), 0)
+    bench.require(joined.bit_select(bit, 1) == (longer[0].bit_select(bit, 1) | second))
     # What has them, and anything behind both.
     given = any_number(bench, 2 * width, "given")
     bench.assume(((given ^ joined) & ~(C(-1, 2 * width) << (sums[0] + sums[1]))) == 0)
