@@ -48,7 +48,6 @@ BENCHES: dict[str, list[str]] = {
     ],
     "far": [
         *QUICK,
-        "tests/sim/machine/engine/test_late_failures.py",
         "tests/sim/machine/engine/test_places_of_two_clocks.py",
     ],
     "xc_samples": ["tests/hw/codec/xc/test_samples.py"],

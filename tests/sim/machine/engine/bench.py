@@ -72,6 +72,18 @@ def ring_fails(engine: Engine, first: FirstError) -> None:
     assert got == first, f"{got} instead of {first}"
 
 
+def settle(engine: Engine, *, polls: int = 100, cycles: int = 50) -> None:
+    """Run until an engine is idle, or its ring of several; looked at so often, so far apart."""
+    for _ in range(polls):
+        status = engine.registers.read("STATUS")
+        if status["idle"]:
+            return
+        engine.machine.run(cycles)
+    raise AssertionError(
+        f"ring {engine.ring} is not idle: {status}; {engine.machine.outstanding()}"
+    )
+
+
 class EngineBench:
     """Carries out transfers, and finds whatever is not as it should be.
 
@@ -193,12 +205,7 @@ class EngineBench:
 
     def settle(self) -> None:
         """Until the engine is idle, as it must be soon after it has told of its last record."""
-        for _ in range(100):
-            status = self.engine.registers.read("STATUS")
-            if status["idle"]:
-                return
-            self.machine.run(50)
-        raise AssertionError(f"not idle: {status}; {self.machine.outstanding()}")
+        settle(self.engine)
 
     def ring_fails(self, first: FirstError) -> None:
         ring_fails(self.engine, first)

@@ -17,7 +17,7 @@ from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import Engine, Transfer, Windows
 from cdma.sim.machine import Machine, VerilogText
 from cdma.sim.machine.build.rtl import generated_engine
-from tests.sim.machine.engine.bench import DEVICE_BASE, HOST_BASE, NEAR
+from tests.sim.machine.engine.bench import DEVICE_BASE, HOST_BASE, NEAR, settle
 from tests.sim.machine.engine.cases import AREA_BYTES, SMALL, Job, Shape
 
 ENTRIES = 32
@@ -268,12 +268,7 @@ class RingsBench:
 
     def settle(self, owner: Owner) -> None:
         """Run until a ring is idle, whatever the others do."""
-        for _ in range(200):
-            status = owner.engine.registers.read("STATUS")
-            if status["idle"]:
-                return
-            self.machine.run(20)
-        raise AssertionError(f"ring {owner.ring} is not idle: {status}")
+        settle(owner.engine, polls=200, cycles=20)
 
     @property
     def _now(self) -> tuple[ByteArray, ByteArray]:

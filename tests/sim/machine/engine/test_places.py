@@ -26,6 +26,7 @@ from tests.sim.machine.engine.bench import (
     OTHER_HOST_BASE,
     EngineBench,
     ring_fails,
+    settle,
 )
 from tests.sim.machine.engine.cases import Job, Shape
 from tests.sim.machine.engine.rings import OPCODES, Owner, RingsBench, windows_of
@@ -106,14 +107,6 @@ def check_misplaced(engine: Engine, job: Job) -> None:
         assert error is not None
         assert (error.status, error.fault_address) == (status, address)
         engine.clear_error()
-
-
-def settle(engine: Engine) -> None:
-    for _ in range(400):
-        if engine.registers.read("STATUS")["idle"]:
-            return
-        engine.machine.run(20)
-    pytest.fail(engine.machine.outstanding())
 
 
 @pytest.mark.parametrize("base", [HERE, ELSEWHERE], ids=["here", "elsewhere"])
