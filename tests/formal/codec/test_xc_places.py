@@ -431,23 +431,17 @@ def index_proof(shape_name, patch):
     # A line that is one sector has all of its fields from a byte on.
     last_bit = 8 * config.line_bytes - (1 if config.sectors > 1 else 8)
     goes = block.i.valid & ~ResetSignal()
-    rest_read = (
-        8 * cuts.places["rest_ring"]
-        if field.is_packed
-        else (field.width * cuts.places["rest_ring"])
+    rest_read = place_read(
+        bench,
+        cuts,
+        field,
+        lanes,
+        ring="rest_ring",
+        row="rest_row",
+        turned="rests",
+        swap="rest_swap",
+        moved="rest",
     )
-    if field.is_packed:
-        rest_read = rest_read + cuts.amounts["rest_row"]
-        turns = (field.parts - 1).bit_length()
-        bench.require(
-            cuts.amounts["rests"] == cuts.places["rest_ring"][:turns],
-            cuts.shifts["rest_row"] == Cat(cuts.rings["rest_ring"])[: len(cuts.shifts["rest_row"])],
-        )
-    else:
-        bench.require(
-            cuts.starts["rest_swap"] == cuts.places["rest_ring"][: len_of(lanes)],
-            Cat(cuts.moved["rest"]) == Cat(cuts.rings["rest_ring"]),
-        )
     body = block.line.payload.payload.as_value()
     bench.require(
         cuts.lines["rest_ring"] == body,
@@ -476,6 +470,26 @@ def index_proof(shape_name, patch):
 def len_of(lanes):
     """Bits of a lane's number."""
     return (lanes - 1).bit_length()
+
+
+def place_read(bench, cuts, field, lanes, *, ring, row, turned, swap, moved):
+    """The bit of a line from which a field is read; all that moves it on is told the same place.
+
+    The names are those of the networks: a ring, and the row and the turning of a field that is
+    packed, or the swap and the moving of one that is not.
+    """
+    place = cuts.places[ring]
+    if not field.is_packed:
+        bench.require(
+            cuts.starts[swap] == place[: len_of(lanes)],
+            Cat(cuts.moved[moved]) == Cat(cuts.rings[ring]),
+        )
+        return field.width * place
+    bench.require(
+        cuts.amounts[turned] == place[: (field.parts - 1).bit_length()],
+        cuts.shifts[row] == Cat(cuts.rings[ring])[: len(cuts.shifts[row])],
+    )
+    return 8 * place + cuts.amounts[row]
 
 
 def escape_proof(shape_name, patch):
@@ -528,19 +542,17 @@ def escape_proof(shape_name, patch):
     bits = len(layout.size) + 3
     bench.implies(same, (field.unit * inside["later"])[:bits] == places.escapes[:bits])
     goes = fires & ~ResetSignal()
-    read = (8 if field.is_packed else field.width) * cuts.places["ring"]
-    if field.is_packed:
-        read = read + cuts.amounts["escape_row"]
-        turns = (field.parts - 1).bit_length()
-        bench.require(
-            cuts.amounts["escapes"] == cuts.places["ring"][:turns],
-            cuts.shifts["escape_row"] == Cat(cuts.rings["ring"])[: len(cuts.shifts["escape_row"])],
-        )
-    else:
-        bench.require(
-            cuts.starts["swap"] == cuts.places["ring"][: len_of(lanes)],
-            Cat(cuts.moved["escapes"]) == Cat(cuts.rings["ring"]),
-        )
+    read = place_read(
+        bench,
+        cuts,
+        field,
+        lanes,
+        ring="ring",
+        row="escape_row",
+        turned="escapes",
+        swap="swap",
+        moved="escapes",
+    )
     bench.require(
         cuts.lines["ring"] == block.line.payload.payload.as_value(),
         *goes_these_ways(cuts, "escapes", "swap", layout.raw),
