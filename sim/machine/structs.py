@@ -66,6 +66,7 @@ MEMORY = Struct(
         Field("data", pointer(U8, mutable=True)),
         Field("bytes", U64),
         Field("base", U64, "the address of data[0]"),
+        Field("mirrored", U64, "non-zero: it is at every address, again and again"),
     ),
 )
 ENVIRONMENT = Struct(

@@ -95,6 +95,9 @@ class BuddyMachine(BusMachine):
         Address of device memory's first byte, a multiple of 4096. `BuddyDriver` wants it at 0.
     buddy_base : int
         Address of buddy memory's first byte, a multiple of 4096: what GBBR should be.
+    mirrored : bool
+        The memories are at all other addresses as well, again and again, as where upper address
+        lines lead nowhere.
     id_bits : int
         Width of the IDs at the port to the GPU.
     stalls : float
@@ -132,6 +135,7 @@ class BuddyMachine(BusMachine):
         buddy_bytes: int,
         device_base: int = 0,
         buddy_base: int = 0,
+        mirrored: bool = False,
         id_bits: int = 4,
         stalls: float = 0.0,
         seed: int = 0,
@@ -156,8 +160,8 @@ class BuddyMachine(BusMachine):
         self.buddy: ByteArray = np.zeros(buddy_bytes, np.uint8)
         self._playing: _Playing | None = None
         environment = EnvironmentStruct(
-            device=MemoryStruct(self.device.ctypes.data, device_bytes, device_base),
-            host=MemoryStruct(self.buddy.ctypes.data, buddy_bytes, buddy_base),
+            device=MemoryStruct(self.device.ctypes.data, device_bytes, device_base, mirrored),
+            host=MemoryStruct(self.buddy.ctypes.data, buddy_bytes, buddy_base, mirrored),
             dram_bytes_per_cycle=around.channel_bytes_per_cycle,
             dram_latency=around.dram_latency_cycles,
             dram_outstanding=around.dram_outstanding,

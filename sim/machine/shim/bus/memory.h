@@ -14,19 +14,19 @@ class Memory {
   explicit Memory(const CdmaMemory& memory) : memory_(memory) {}
 
   bool has(uint64_t address, uint64_t bytes) const {
-    const uint64_t offset = address - memory_.base;  // wraps below the base
+    const uint64_t offset = offset_of(address);
     return offset < memory_.bytes && bytes <= memory_.bytes - offset;
   }
 
   template <class Data>
   void read(uint64_t address, Data& data) const {
-    std::memcpy(&data, memory_.data + (address - memory_.base), sizeof data);
+    std::memcpy(&data, memory_.data + offset_of(address), sizeof data);
   }
 
   // Writes the bytes of the mask.
   template <class Data>
   void write(uint64_t address, const Data& data, Mask mask) {
-    uint8_t* const target = memory_.data + (address - memory_.base);
+    uint8_t* const target = memory_.data + offset_of(address);
     const auto* const source = reinterpret_cast<const uint8_t*>(&data);
     if (mask == mask_of(sizeof data)) {
       std::memcpy(target, source, sizeof data);
@@ -37,6 +37,11 @@ class Memory {
   }
 
  private:
+  uint64_t offset_of(uint64_t address) const {
+    const uint64_t offset = address - memory_.base;  // wraps below the base
+    return memory_.mirrored ? offset % memory_.bytes : offset;
+  }
+
   CdmaMemory memory_;
 };
 

@@ -4,16 +4,16 @@ Where all tests have it, a bit that is always the same would not be missed. Whil
 memory is at the other place, nothing is found, and nothing that is there changes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from cdma.golden.buddy.address_map import PageFields, Target
-from cdma.golden.buddy.entry import ENTRY_BYTES
-from cdma.hw.config import buddy_preset
+from cdma.golden.buddy.entry import ENTRY_BYTES, EntryCodec
+from cdma.hw.config import METADATA_CACHES, BuddyConfig, buddy_preset
 from cdma.sim.driver import BuddyDriver
-from cdma.sim.machine import BuddyMachine
+from cdma.sim.machine import Access, BuddyMachine
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import mixed_entries
@@ -108,7 +108,8 @@ def test_entries_that_spill_elsewhere(here: Bases, there: Bases) -> None:
         there.tell(driver, beyond=DEVICE_END - FRAMES_END)
         for start in starts:
             assert (write(driver, start, data[::-1]) == SLVERR).all()
-            assert read(driver, start)[0] == SLVERR
+            reads = [Access(start + n * ENTRY_BYTES, ENTRY_BYTES) for n in range(ENTRIES)]
+            assert (machine.play(reads).responses == SLVERR).all()
         assert driver.first_error() is not None
         driver.clear_error()
 
@@ -118,3 +119,86 @@ def test_entries_that_spill_elsewhere(here: Bases, there: Bases) -> None:
         check()
         assert driver.first_error() is None
         assert not driver.lost
+
+
+SLICES = replace(
+    CONFIG,
+    pages=64,
+    cache=replace(METADATA_CACHES["paper_table2"], capacity_bytes=4096, slices=4, ways=2),
+)
+"""A page table whose metadata are more lines than the cache has, in all of its slices."""
+MIRRORED = 1 << 21
+SLOW = replace(QUIET, device_latency_ns=400)
+"""A memory that has not yet answered some writes of lines when more are to be written."""
+PAGE_ENTRIES = 4
+METADATA = (0x0A_5A5F_F800, DEVICE_END - (1 << 11) - 0x0A_5A5F_F800)
+"""Contrary in all bits above a page table's metadata."""
+PAGES_FROM = (0x0A_5A40_0000, 0x15_A5B0_0000)
+BUDDY_FROM = (0x5A5A_5A5A_5A50_0000, 0xA5A5_A5A5_A5A8_0000)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(CONFIG, id="tiny"),
+        pytest.param(SLICES, id="slices", marks=pytest.mark.verify),
+    ],
+)
+def test_metadata_are_written_wherever_software_has_them(config: BuddyConfig) -> None:
+    """To memory that is at both places, as its upper address lines lead nowhere."""
+    codec = EntryCodec(config.entry.mode, config.entry.element_bytes)
+    with BuddyMachine(
+        generated_buddy(config),
+        SLOW,
+        device_bytes=MIRRORED,
+        buddy_bytes=MIRRORED,
+        mirrored=True,
+        stalls=0.2,
+        seed=8,
+    ) as machine:
+        driver = BuddyDriver(machine)
+        registers, unit = driver.registers, driver.map.buddy_unit_bytes
+        entries = PAGE_ENTRIES * config.pages
+        places = np.arange(entries) // PAGE_ENTRIES * (PAGE // ENTRY_BYTES)
+        places += np.arange(entries) % PAGE_ENTRIES
+        compressed = np.array(
+            [KINDS[page % len(KINDS)] is not None for page in range(config.pages)]
+        )
+        compressed = compressed[places // (PAGE // ENTRY_BYTES)]
+        for visit, side in enumerate((0, 1, 0)):
+            driver.invalidate()
+            driver.disable()
+            registers.write_long("GBBR", BUDDY_FROM[side] - visit * unit)
+            registers.write_long("CARVE_OUT_BYTES", MIRRORED)
+            registers.write_long("METADATA_BASE", METADATA[side])
+            for page in range(config.pages):
+                target = KINDS[page % len(KINDS)]
+                fields = PageFields(
+                    compressed=target is not None,
+                    target=target or Target.X1,
+                    buddy_page=visit + page * (PAGE // unit),
+                )
+                first = PAGES_FROM[side] + page * PAGE
+                driver.map_page(page, fields, first // driver.map.frame_bytes)
+            driver.enable()
+
+            data = mixed_entries(entries, seed=visit)[:entries]
+            written = [
+                Access(int(place) * ENTRY_BYTES, ENTRY_BYTES, entry)
+                for place, entry in zip(places, data, strict=True)
+            ]
+            assert not machine.play(written).failed()
+            driver.flush()
+            start = METADATA[side] % MIRRORED
+            nibbles = machine.device[start + places // 2] >> places % 2 * 4 & 0xF
+            np.testing.assert_array_equal(nibbles[compressed], codec.encode(data)[0][compressed])
+            driver.invalidate()
+            read_back = machine.play(
+                [Access(int(place) * ENTRY_BYTES, ENTRY_BYTES) for place in places]
+            )
+            assert not read_back.failed()
+            for number, entry in enumerate(data):
+                assert np.array_equal(read_back.bytes_of(number), entry)
+        assert driver.first_error() is None
+        driver.reset()
+        assert read(driver, 0)[0] == SLVERR
