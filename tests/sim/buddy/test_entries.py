@@ -1,5 +1,7 @@
 """Entries of every kind through the controller's RTL, into memory and back, by the ten thousand."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +24,7 @@ THREE = replace(CONFIG, entry=EntryConfig(mode="best-of-three"))
 PAGE_ENTRIES = CONFIG.page_bytes // 128
 TARGETS = (Target.X1, Target.X1_33, Target.X2, Target.X4, Target.X16)
 ACCESS_BYTES = 1024
-PARAMETERS = ((CENTRE, PATTERN), (CENTRE, PATTERN), (0, 0), (125, 3), (127, 0))
+PARAMETERS = ((CENTRE, PATTERN), (255, 3), (CENTRE, PATTERN), (0, 0), (124, 1), (127, 0))
 """Centre and pattern of pages, in turn, where entries may be of XC."""
 
 
@@ -64,8 +66,8 @@ class Rig:
         np.testing.assert_array_equal(self.machine.buddy, self.golden.buddy)
 
 
-def run(count: int, config: BuddyConfig = CONFIG) -> int:
-    """Through all pages again and again; how many entries were checked."""
+@contextmanager
+def rig_of(config: BuddyConfig, *, stalls: float = 0.0) -> Iterator[Rig]:
     pages = CONFIG.pages
     address_map = AddressMap(
         device_bytes=pages * CONFIG.page_bytes * 2,
@@ -82,21 +84,33 @@ def run(count: int, config: BuddyConfig = CONFIG) -> int:
         buddy_bytes=address_map.carve_out_bytes,
         buddy_base=address_map.gbbr,
         id_bits=CONFIG.id_bits,
+        stalls=stalls,
     )
+    with machine:
+        yield Rig(machine, address_map, config)
+
+
+def entries_for(config: BuddyConfig, seed: int) -> np.ndarray:
+    """Entries of all kinds that the codec tells apart, for all pages; uint8 (n, 128)."""
+    room = CONFIG.pages * PAGE_ENTRIES
+    data = mixed_entries(room, seed=seed)[:room]
+    data[seed % room] = all_planes_raw(seed)
+    if config.entry.has_parameters:
+        data[::2] = bf16_entries(room // 2, seed=seed, spread=0.5)
+    return data
+
+
+def run(count: int, config: BuddyConfig = CONFIG) -> int:
+    """Through all pages again and again; how many entries were checked."""
     done = 0
     seen = np.zeros(16, np.int64)
-    with machine:
-        rig = Rig(machine, address_map, config)
-        room = pages * PAGE_ENTRIES
+    with rig_of(config) as rig:
         while done < count:
-            data = mixed_entries(room, seed=done)[:room]
-            data[done % room] = all_planes_raw(done)
-            if config.entry.has_parameters:
-                data[::2] = bf16_entries(room // 2, seed=done, spread=0.5)
+            data = entries_for(config, done)
             rig.check(data)
             metadata = rig.golden.metadata(np.arange(0, rig.nbytes, 128))
             seen += np.bincount(metadata, minlength=16)
-            done += room
+            done += len(data)
     assert seen[: AS_IT_IS + 1].all(), "a class was missing"
     assert seen[ZVC_FLAG + 1 : ZVC_FLAG + AS_IT_IS].all(), "a class of ZVC was missing"
     assert bool(seen[XC_METADATA]) == config.entry.has_parameters
