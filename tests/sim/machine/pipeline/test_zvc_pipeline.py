@@ -103,6 +103,14 @@ def test_odd_values(blocks, rng):
     blocks.check_both_ways(Packets.of(odd(rng, size, blocks.element_bytes) for size in sizes))
 
 
+def test_megabytes_in_a_stream(blocks, rng):
+    """Bits of sizes and places rise that are 0 elsewhere, and fall again in short streams."""
+    packets = []
+    for density in (0.55, 0.8, 1.0):
+        packets += [sparse(rng, (1 << 22) - 1, blocks.element_bytes, density), sparse(rng, 1, 1, 1)]
+    blocks.check_both_ways(Packets.of(packets))
+
+
 @pytest.mark.parametrize("stalls", STALLS, ids=str)
 def test_random_stalls(blocks, rng, stalls):
     edges = [0, 0, 1, blocks.element_bytes, blocks.sector_bytes, LINE - 1, LINE, LINE + 1, 2000]
