@@ -211,7 +211,11 @@ def test_long_transfers_are_sampled_as_golden_samples_them(engine):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_malformed_streams_are_answered_as_golden_answers_them(engine, seed):
-    rng = np.random.default_rng([7, seed])
+    for turn in range(20):
+        check_malformed(engine, seed, np.random.default_rng([7, seed, turn]))
+
+
+def check_malformed(engine, seed, rng):
     codecs = xc_codecs(engine)
     codec = codecs[seed % len(codecs)]
     elements = elements_of(codec)

@@ -19,6 +19,7 @@ from tests.sim.machine.engine.rings import Owner, RingsBench, windows_of
 TIMEOUT_CYCLES = 400
 LARGE = Shape(opcode=Opcode.COMPRESS_OUT, length=6000, density=0.8)
 OUT = Shape(opcode=Opcode.COPY_OUT, length=600)
+SHORT = Shape(opcode=Opcode.COPY_OUT, length=4)
 IN = Shape(opcode=Opcode.COPY_IN, length=600)
 EXPANDS = Shape(opcode=Opcode.DECOMPRESS_IN, length=700)
 
@@ -156,6 +157,32 @@ def record_unwritable(bench: RingsBench, owner: Owner) -> None:
     stops(bench, owner, first)
 
 
+def records_unwritable_and_writable(bench: RingsBench, owner: Owner) -> None:
+    """The first of two errors is told, and no record behind it counts as done."""
+    jobs = [owner.job(SHORT, slot) for slot in range(4)]
+    transfers = bench.submit(owner, jobs)
+    faults = [
+        BusFault(HOST, "b", kind, addresses=(place, place + 1))
+        for kind, place in zip(
+            ("decerr", "slverr"), (each.fields["record"] for each in transfers), strict=False
+        )
+    ]
+    bench.machine.set_faults(faults)
+    done = owner.engine.registers.read("RING_DONE")["index"]
+    owner.engine.doorbell()
+    first = FirstError(
+        status=Status.WRITE_ERROR,
+        detail=BusError.DECERR.value,
+        tag=0,
+        fault_address=transfers[0].fields["record"],
+    )
+    ring_fails(owner.engine, first)
+    bench.settle(owner)
+    assert owner.engine.registers.read("RING_DONE")["index"] == done
+    bench.machine.set_faults([])
+    stops(bench, owner, first)
+
+
 def data_fault(shape: Shape, channel: str, status: Status) -> Happening:
     """A bus that refuses all of the ring's data in host memory."""
 
@@ -241,6 +268,7 @@ HAPPENINGS: dict[str, Happening] = {
     "ring too full": ring_too_full,
     "descriptor unreadable": descriptor_unreadable,
     "record unwritable": record_unwritable,
+    "records unwritable and writable": records_unwritable_and_writable,
     "data unreadable": data_fault(IN, "r", Status.READ_ERROR),
     "data unwritable": data_fault(LARGE, "b", Status.WRITE_ERROR),
     "broken stream": broken_stream,
@@ -267,13 +295,14 @@ def test_others_run_as_if_nothing_happened(bench, happening) -> None:
         made.check(each, *made.load(each, 3))
 
 
+@pytest.mark.parametrize(("channel", "nth"), [("r", 8), ("b", 0)], ids=["read", "record"])
 @pytest.mark.parametrize("rings", [2, 4], ids=["two", "four"])
-def test_a_silent_bus_ends_all_and_then_all_go_on(rings: int) -> None:
+def test_a_silent_bus_ends_all_and_then_all_go_on(rings: int, channel: str, nth: int) -> None:
     """Rings share the buses, so a time-out is everyone's; none is idle before the bus is."""
     bench = RingsBench(rings, timeout_cycles=TIMEOUT_CYCLES)
     try:
         loads = []
-        bench.machine.set_faults([BusFault(HOST, "r", "hang", nth=8)])
+        bench.machine.set_faults([BusFault(HOST, channel, "hang", nth=nth)])
         for owner in bench.owners:
             jobs = [owner.job(IN, slot) for slot in range(3)]
             loads.append((owner, bench.submit(owner, jobs, doorbell=True)))
