@@ -14,6 +14,10 @@ ENGINE = (
     "settings",
     "places",
     "long_transfers",
+    "descriptor_limits",
+    "aborts",
+    "small_transfers",
+    "streams",
 )
 """Tests of transfers and of their faults, in an engine of two units."""
 
@@ -22,6 +26,12 @@ BENCHES: dict[str, list[str]] = {
         *QUICK,
         "tests/sim/machine/pipeline/test_zvc_pipeline.py",
         "tests/sim/machine/pipeline/test_zvc_malformed.py",
+    ],
+    "zvc_bytes": [
+        "tests/sim/machine/pipeline/test_zvc_pipeline.py",
+        "tests/sim/machine/pipeline/test_zvc_malformed.py",
+        "-k",
+        "1B-elements-32B-sectors",
     ],
     "engine": [
         *QUICK,
@@ -52,18 +62,42 @@ BENCHES: dict[str, list[str]] = {
     ],
     "xc_samples": ["tests/hw/codec/xc/test_samples.py"],
     "xc": ["tests/hw/codec/xc/test_engine.py", "-k", "one-unit"],
+    "xc_units": [
+        "tests/hw/codec/xc/test_engine.py",
+        "-k",
+        "stalled and (goes_out or any_place or sampled)",
+    ],
+    "xc_blocks": [
+        "tests/hw/codec/xc/test_pipelines.py",
+        "-k",
+        "bf16-32 and stalls",
+    ],
     "quantize": ["tests/hw/codec/quantize/test_engine.py"],
+    "quantize_blocks": [
+        "tests/hw/codec/quantize/test_verilated.py",
+        "-k",
+        "32-32 or (damaged and 32)",
+    ],
     "buddy": [
         *QUICK,
         "tests/sim/machine/buddy/test_faults.py",
         "tests/sim/machine/buddy/test_register_bits.py",
         "tests/sim/machine/buddy/test_places.py",
         "tests/sim/buddy/test_entries.py",
+        "tests/sim/buddy/test_damaged_entries.py",
         "tests/sim/driver/test_buddy_driver.py",
         "-k",
         "not three",
     ],
-    "buddy_three": [*QUICK, "tests/sim/buddy/test_entries.py", "-k", "three"],
+    "buddy_three": [
+        *QUICK,
+        "tests/sim/buddy/test_entries.py",
+        "tests/sim/buddy/test_damaged_entries.py",
+        "-k",
+        "three",
+    ],
+    "buddy_bpc": ["tests/sim/buddy/test_damaged_entries.py", "-k", "bpc"],
+    "buddy_places": ["tests/sim/machine/buddy/test_places.py", "-k", "slices"],
     "buddy_slices": ["tests/hw/cocotb/buddy/test_buddy.py", "-k", "other and slices"],
     "buddy_manager": [
         "tests/hw/cocotb/buddy/test_buddy.py",

@@ -20,8 +20,9 @@ from cdma.hw.emit.verilog import Verilog
 from cdma.sim.machine.build import build, rtl
 from cdma.sim.machine.bus import library as bus_library
 from cdma.sim.machine.pipeline import library as pipeline_library
-from tests.coverage.rtl import covered_rtl
+from tests.coverage.rtl import covered, covered_rtl
 from tests.hw.cocotb import builds, simulate
+from tests.hw.codec import line_blocks
 
 FOLDER = Path(__file__).parent
 RTL_SOURCES = ("constants", "instrument", "rtl")
@@ -51,6 +52,7 @@ class Collector:
         folders = build._shim_folders
         build._shim_folders = lambda shim: {*folders(shim), FOLDER / "shim"}
         _replace(rtl.generated, self._generated)
+        _replace(line_blocks.block_rtl, _block_rtl)
         _replace(build.build_library, self._building(build.build_library))
         for library, close in (
             (bus_library, "cdma_bus_close"),
@@ -144,6 +146,14 @@ class Collector:
             return library
 
         return load
+
+
+def _block_rtl(block: Any, name: str) -> Verilog:
+    """A block that tests make around a codec: only what is of `hw` is to be covered."""
+    verilog = covered(block, name)
+    described = verilog.sidecar["coverage"].items()
+    points = {module: told for module, told in described if told["component"].startswith("hw.")}
+    return Verilog(verilog.name, verilog.text, {"coverage": points})
 
 
 def _replace(original: Any, replacement: Any) -> None:

@@ -243,6 +243,11 @@ class VerilogText:
     text: str
 
 
+def block_rtl(block, name):
+    modules = to_verilog(block, name, assertions=True)
+    return VerilogText(name, "\n".join(module.text for module in modules))
+
+
 def pipeline(block, codec, config, parameters):
     """A block as a `Pipeline`.
 
@@ -256,10 +261,7 @@ def pipeline(block, codec, config, parameters):
     parameters : sequence of int
         As the codec's ports have them.
     """
-    name = "line_block"
-    modules = to_verilog(block(codec, config, parameters), name, assertions=True)
-    text = "\n".join(module.text for module in modules)
-    return Pipeline.of_verilog(VerilogText(name, text))
+    return Pipeline.of_verilog(block_rtl(block(codec, config, parameters), "line_block"))
 
 
 def damaged(rng, packets, streams, *, value_bytes=1):
