@@ -70,7 +70,7 @@ BENCHES: dict[str, list[str]] = {
     "xc_blocks": [
         "tests/hw/codec/xc/test_pipelines.py",
         "-k",
-        "bf16-32 and stalls",
+        "(bf16-32 or e4m3-32) and stalls",
     ],
     "quantize": ["tests/hw/codec/quantize/test_engine.py"],
     "quantize_blocks": [
@@ -97,7 +97,12 @@ BENCHES: dict[str, list[str]] = {
         "three",
     ],
     "buddy_bpc": ["tests/sim/buddy/test_damaged_entries.py", "-k", "bpc"],
-    "buddy_places": ["tests/sim/machine/buddy/test_places.py", "-k", "slices"],
+    "buddy_metadata": [
+        "tests/sim/machine/buddy/test_places.py",
+        "tests/sim/machine/buddy/test_faults.py",
+        "-k",
+        "slices",
+    ],
     "buddy_slices": ["tests/hw/cocotb/buddy/test_buddy.py", "-k", "other and slices"],
     "buddy_manager": [
         "tests/hw/cocotb/buddy/test_buddy.py",

@@ -5,15 +5,17 @@ import pytest
 
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import ENTRY_BYTES
-from cdma.hw.config import buddy_preset
+from cdma.hw.config import BuddyConfig, buddy_preset
 from cdma.sim.driver import BuddyDriver
 from cdma.sim.machine import Access, BuddyMachine, BusFault
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import mixed_entries
-from tests.sim.driver.test_buddy_driver import MEMORY, QUIET
+from tests.sim.driver.test_buddy_driver import MEMORY, QUIET, read, write
+from tests.sim.machine.buddy.test_places import SLICES
 
 CONFIG = buddy_preset("tiny")
+PAGE = CONFIG.page_bytes
 ENTRIES = 24
 """Few, so that the same ones are read and written again and again; in lines that get evicted."""
 ROUNDS = 6
@@ -21,13 +23,13 @@ TIMEOUT_CYCLES = 400
 
 
 class Subject:
-    """Entries of several targets, and what each of them may hold."""
+    """Entries of all targets, so many pages of each, and what each of them may hold."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, config: BuddyConfig = CONFIG, pages: int = 1) -> None:
         self.rng = np.random.default_rng(seed)
         self.data = mixed_entries(4000)
         self.machine = BuddyMachine(
-            generated_buddy(CONFIG),
+            generated_buddy(config),
             QUIET,
             device_bytes=MEMORY,
             buddy_bytes=MEMORY,
@@ -36,8 +38,9 @@ class Subject:
             seed=seed,
         )
         self.driver = BuddyDriver(self.machine, timeout_cycles=TIMEOUT_CYCLES)
-        starts = [self.driver.allocate(CONFIG.page_bytes, target) for target in Target]
-        places = self.rng.integers(0, CONFIG.page_bytes // ENTRY_BYTES, ENTRIES) * ENTRY_BYTES
+        self.targets = [*Target] * pages
+        starts = [self.driver.allocate(PAGE, target) for target in self.targets]
+        places = self.rng.integers(0, PAGE // ENTRY_BYTES, ENTRIES) * ENTRY_BYTES
         self.places = np.unique(self.rng.choice(starts, ENTRIES) + places)
         self.contents = {int(place): {bytes(ENTRY_BYTES)} for place in self.places}
 
@@ -90,10 +93,9 @@ class Subject:
         self.machine.set_faults([])
         self.machine.run(4 * TIMEOUT_CYCLES)
         if self.driver.lost:
-            starts = list(range(0, 5 * CONFIG.page_bytes, CONFIG.page_bytes))
             self.driver.reset()
-            for target, start in zip(Target, starts, strict=True):
-                assert self.driver.allocate(CONFIG.page_bytes, target) == start
+            for number, target in enumerate(self.targets):
+                assert self.driver.allocate(PAGE, target) == number * PAGE
         rows = self.data[self.rng.integers(0, len(self.data), self.places.size)]
         writes = [
             Access(int(place), ENTRY_BYTES, row)
@@ -119,9 +121,44 @@ class Subject:
     ],
 )
 def test_errors_but_never_wrong_data(seed, outstanding):
-    subject = Subject(seed)
+    run(Subject(seed), outstanding)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("seed", list(range(12)))
+def test_errors_but_never_wrong_data_with_metadata_in_slices(seed):
+    run(Subject(seed, SLICES, pages=3), 16)
+
+
+def run(subject: Subject, outstanding: int) -> None:
     with subject.machine:
         for _ in range(ROUNDS):
             subject.machine.set_faults(subject.faults())
             subject.play(subject.accesses(40), outstanding=outstanding)
             subject.recover()
+
+
+@pytest.mark.parametrize("failing", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
+def test_an_entry_in_two_bursts_fails_with_either(failing):
+    """Its buddy sectors lie on both sides of a boundary that no burst crosses."""
+    subject = Subject(4)
+    machine, driver = subject.machine, subject.driver
+    first = list(Target).index(Target.X4) * PAGE
+    data = subject.rng.integers(0, 256, ENTRY_BYTES, np.uint8)
+    with machine:
+        crossing = []
+        for place in range(first, first + PAGE, ENTRY_BYTES):
+            before = machine.counters().buddy.write_bursts
+            assert write(driver, place, data) == OKAY
+            if machine.counters().buddy.write_bursts - before == 2:
+                crossing.append(place)
+        assert crossing
+        for place in crossing:
+            machine.set_faults([BusFault("buddy", "b", "slverr", nth=nth) for nth in failing])
+            assert write(driver, place, ~data) == SLVERR
+            machine.set_faults([])
+            assert read(driver, place)[0] == SLVERR
+            assert write(driver, place, data) == OKAY
+            status, got = read(driver, place)
+            assert status == OKAY
+            np.testing.assert_array_equal(got, data)

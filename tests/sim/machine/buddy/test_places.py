@@ -123,17 +123,17 @@ def test_entries_that_spill_elsewhere(here: Bases, there: Bases) -> None:
 
 SLICES = replace(
     CONFIG,
-    pages=64,
-    cache=replace(METADATA_CACHES["paper_table2"], capacity_bytes=4096, slices=4, ways=2),
+    pages=512,
+    cache=replace(METADATA_CACHES["paper_table2"], capacity_bytes=8192, slices=4, ways=2),
 )
 """A page table whose metadata are more lines than the cache has, in all of its slices."""
-MIRRORED = 1 << 21
+MIRRORED = 1 << 24
 SLOW = replace(QUIET, device_latency_ns=400)
 """A memory that has not yet answered some writes of lines when more are to be written."""
-PAGE_ENTRIES = 4
-METADATA = (0x0A_5A5F_F800, DEVICE_END - (1 << 11) - 0x0A_5A5F_F800)
+PAGE_ENTRIES = 2
+METADATA = (0x0A_5ABF_C000, DEVICE_END - 0x4000 - 0x0A_5ABF_C000)
 """Contrary in all bits above a page table's metadata."""
-PAGES_FROM = (0x0A_5A40_0000, 0x15_A5B0_0000)
+PAGES_FROM = (0x0A_5A00_0000, 0x15_A580_0000)
 BUDDY_FROM = (0x5A5A_5A5A_5A50_0000, 0xA5A5_A5A5_A5A8_0000)
 
 

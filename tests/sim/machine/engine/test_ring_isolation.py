@@ -295,6 +295,16 @@ def test_others_run_as_if_nothing_happened(bench, happening) -> None:
         made.check(each, *made.load(each, 3))
 
 
+def test_each_of_four_rings_tells_the_first_of_its_records_errors() -> None:
+    bench = RingsBench(4, stalls=0.1, seed=7)
+    try:
+        for owner in bench.owners:
+            records_unwritable_and_writable(bench, owner)
+        bench.check_memory()
+    finally:
+        bench.close()
+
+
 @pytest.mark.parametrize(("channel", "nth"), [("r", 8), ("b", 0)], ids=["read", "record"])
 @pytest.mark.parametrize("rings", [2, 4], ids=["two", "four"])
 def test_a_silent_bus_ends_all_and_then_all_go_on(rings: int, channel: str, nth: int) -> None:
