@@ -1,4 +1,4 @@
-"""Memory in which bits have flipped, under the controller's RTL: data or errors as golden gives."""
+"""Damaged memory under the controller's RTL: data or errors as golden gives them."""
 
 from dataclasses import replace
 
@@ -17,10 +17,12 @@ BPC = replace(CONFIG, entry=EntryConfig(sector_bytes=64, mode="bpc"))
 ROUNDS = 4
 BYTES_PER_FLIP = 48
 """So that of an entry often one bit has flipped, sometimes several have, and of some none."""
+WORD_BYTES = 8
+BYTES_PER_LOST_WORD = 512
 
 
-def flip_bits(rig: Rig, rng: np.random.Generator) -> None:
-    """Turn bits of both memories over, metadata among them, in the golden model's as well."""
+def damage(rig: Rig, rng: np.random.Generator) -> None:
+    """Turn bits over and clear words, in both memories and the golden model's, metadata as well."""
     rig.driver.invalidate()
     for memory, model in (
         (rig.machine.device, rig.golden.device),
@@ -29,6 +31,8 @@ def flip_bits(rig: Rig, rng: np.random.Generator) -> None:
         places = rng.integers(0, memory.size, memory.size // BYTES_PER_FLIP)
         flips = (1 << rng.integers(0, 8, places.size)).astype(np.uint8)
         np.bitwise_xor.at(memory, places, flips)
+        words = memory.reshape(-1, WORD_BYTES)
+        words[rng.integers(0, len(words), memory.size // BYTES_PER_LOST_WORD)] = 0
         model[:] = memory
 
 
@@ -64,13 +68,14 @@ def check_reads(rig: Rig) -> np.ndarray:
     ],
     ids=["two", "bpc", "three"],
 )
-def test_flipped_bits_are_found_where_golden_finds_them(config: BuddyConfig, statuses: str) -> None:
+def test_damage_is_found_where_golden_finds_it(config: BuddyConfig, statuses: str) -> None:
     rng = np.random.default_rng(11)
     found = np.zeros(16, np.int64)
     with rig_of(config, stalls=0.5) as rig:
         for seed in range(ROUNDS):
             rig.check(entries_for(config, seed))
-            flip_bits(rig, rng)
+            rig.check_parts(rng)
+            damage(rig, rng)
             found += check_reads(rig)
     assert found[StreamStatus.OK] > 1000
     for status in statuses.split():

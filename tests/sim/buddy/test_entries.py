@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from cdma.golden.buddy.address_map import AddressMap, Target
-from cdma.golden.buddy.entry import AS_IT_IS, XC_METADATA, ZVC_FLAG, EntryCodec
+from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, XC_METADATA, ZVC_FLAG, EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.config import BuddyConfig, EntryConfig, buddy_preset
 from cdma.sim.driver.buddy.driver import BuddyDriver
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.machine import BuddyMachine
-from cdma.sim.machine.buddy.trace import AccessTrace
+from cdma.sim.machine.buddy.trace import MOST_BYTES, Access, AccessTrace
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import all_planes_raw, mixed_entries
 from tests.golden.buddy.xc_entries import CENTRE, PATTERN, bf16_entries
@@ -24,6 +24,7 @@ THREE = replace(CONFIG, entry=EntryConfig(mode="best-of-three"))
 PAGE_ENTRIES = CONFIG.page_bytes // 128
 TARGETS = (Target.X1, Target.X1_33, Target.X2, Target.X4, Target.X16)
 ACCESS_BYTES = 1024
+PARTS = 100
 PARAMETERS = ((CENTRE, PATTERN), (255, 3), (CENTRE, PATTERN), (0, 0), (124, 1), (127, 0))
 """Centre and pattern of pages, in turn, where entries may be of XC."""
 
@@ -61,6 +62,20 @@ class Rig:
         )
         assert not read.responses.any()
         np.testing.assert_array_equal(read.data, flat)
+        self._check_memories()
+
+    def check_parts(self, rng: np.random.Generator) -> None:
+        """Some bytes here and there are written: the rest of their entries stays."""
+        blocks = rng.integers(0, self.nbytes // MOST_BYTES, PARTS) * MOST_BYTES
+        places = rng.integers(0, MOST_BYTES - ENTRY_BYTES, PARTS)
+        for address in (blocks + places).tolist():
+            data = rng.integers(0, 256, rng.integers(1, ENTRY_BYTES), np.uint8)
+            self.golden.write(address, data)
+            written = self.machine.play([Access(address, data.size, data)])
+            assert not written.failed()
+        self._check_memories()
+
+    def _check_memories(self) -> None:
         self.driver.flush()
         np.testing.assert_array_equal(self.machine.device, self.golden.device)
         np.testing.assert_array_equal(self.machine.buddy, self.golden.buddy)
