@@ -158,7 +158,7 @@ class BpcCompressor(wiring.Component):
         packed = Signal(ENTRY_BITS, reset_less=True)
         packed_length = Signal.like(length, reset_less=True)
         too_long = Signal()
-        shifted = [piece.bits << start for piece, start in zip(pieces, starts, strict=True)]
+        shifted = [_shifted(piece.bits, start) for piece, start in zip(pieces, starts, strict=True)]
         m.d.comb += [
             placed.eq(functools.reduce(operator.or_, shifted)),
             too_long.eq(length > self.longest_bits),
@@ -313,7 +313,7 @@ class BpcCompressor(wiring.Component):
             paired.append(piece)
             if others:
                 (second,) = others
-                bits = first.bits | (second.bits << first.length)
+                bits = first.bits | _shifted(second.bits, first.length)
                 domain += [piece.bits.eq(bits), piece.length.eq(first.length + second.length)]
             else:
                 domain += [piece.bits.eq(first.bits), piece.length.eq(first.length)]
@@ -384,6 +384,11 @@ class _Piece:
         self.most = most
         self.bits = Signal(min(most, longest), name=f"{name}_bits", reset_less=True)
         self.length = Signal(range(most + 1), name=f"{name}_length", reset_less=True)
+
+
+def _shifted(bits: Value, places: Value) -> Value:
+    """Bits behind so many others."""
+    return bits << places
 
 
 def _in_bytes(bits: Signal) -> Value:
