@@ -31,7 +31,10 @@ Condition = tuple[Value, Value]
 """A rule: whenever the first holds, the second does."""
 
 Rules = Callable[["Bench", "Port"], Sequence[Condition]]
-"""States the rules of what a port carries; they are looked at while `valid` is high."""
+"""States the rules of what a port carries; they are looked at while `valid` is high.
+
+If it has an `interface`, as a `Contract` does, the bench records on which side it is stated.
+"""
 
 
 @dataclass(frozen=True)
@@ -399,9 +402,10 @@ class Bench(Elaboratable):
         return Port(there, Const(1), item, there, Signal(name="no_waiting"), Const(1))
 
     def _record(self, rules: Rules | None, state: Callable[..., None]) -> None:
-        if isinstance(rules, Contract):
+        interface = getattr(rules, "interface", None)
+        if interface is not None:
             side = "assumed" if state == self.assume else "asserted"
-            self.sides.add((self.subject, rules.interface, side))
+            self.sides.add((self.subject, interface, side))
 
     def _state_rules(self, port: Port, rules: Rules | None, state: Callable[..., None]) -> None:
         for premise, conclusion in rules(self, port) if rules else ():

@@ -11,12 +11,18 @@ from amaranth.hdl import Const, Mux, Signal, Value
 from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from tests.formal.bench import Bench, Condition, Contract, Port, Rules
+from tests.formal.bench import Bench, Condition, Contract, Port
 
 ALWAYS = Const(1)
 
 BEAT, PADDED_BEAT = "Beat", "Beat, zero behind its bytes"
 """The second contract implies the first."""
+
+RECEIVED_BEAT, SECTOR, EXPANDED_SECTOR = "ReceivedBeat", "Sector", "ExpandedSector"
+WHOLE_LINE, ANY_LINE = "LineBeat of whole lines", "LineBeat of any stream"
+"""The first contract implies the second."""
+LINE_STREAMS = (RECEIVED_BEAT, SECTOR, WHOLE_LINE, ANY_LINE, EXPANDED_SECTOR)
+"""What blocks of ZVC have between their parts, as `codec/test_contracts.py` compares."""
 
 
 def minimum(a: Value, b: int) -> Value:
@@ -47,7 +53,7 @@ def beat_sizes(data_bytes: int) -> Contract:
     return Contract(BEAT, rules)
 
 
-def received_rules(data_bytes: int) -> Rules:
+def received_rules(data_bytes: int) -> Contract:
     """`ReceivedBeat`: what a receiver makes of anything."""
 
     def rules(bench: Bench, port: Port) -> list[Condition]:
@@ -58,7 +64,7 @@ def received_rules(data_bytes: int) -> Rules:
             (beat.framing_error, beat.size < data_bytes),
         ]
 
-    return rules
+    return Contract(RECEIVED_BEAT, rules)
 
 
 def axis_rules(bench: Bench, port: Port) -> list[Condition]:
@@ -72,6 +78,8 @@ def axis_rules(bench: Bench, port: Port) -> list[Condition]:
 
 class SectorRules:
     """`Sector`: whole lines. `place` counts the sectors of the line so far."""
+
+    interface = SECTOR
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
@@ -113,6 +121,7 @@ class LineRules:
     ) -> None:
         self.config = config
         self.damaged = damaged
+        self.interface = ANY_LINE if damaged else WHOLE_LINE
         self.announces = announces
         self.inside = Signal(name="line_inside")
         self.left = Signal(range(config.elements + 1), name="line_left")
@@ -153,6 +162,8 @@ class LineRules:
 
 class ExpandedRules:
     """`ExpandedSector`: whole lines, unless the last one is cut short. `place` as in `Sector`."""
+
+    interface = EXPANDED_SECTOR
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config

@@ -27,8 +27,7 @@ WIDTHS = widths(2, 4, 8, 32, quick=())
 JOINERS = {joiner.__name__: joiner for joiner in (CompressorStatus, DecompressorStatus)}
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_trimmer_passes_no_more_than_announced(width, tmp_path):
+def trimmer_proof(width: int) -> Bench:
     bench = Bench()
     m = bench.m
     trimmer = PacketTrimmer(width)
@@ -92,11 +91,15 @@ def test_trimmer_passes_no_more_than_announced(width, tmp_path):
     bench.cover(
         dropping & taken.ready, taken.moves & taken.payload.mismatch, o.moves & (given > width)
     )
-    prove(bench, tmp_path, depth=1)
+    return bench
 
 
-@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=()))
-def test_padder_adds_nothing_but_zeros_to_whole_lines(config, tmp_path):
+@pytest.mark.parametrize("width", WIDTHS)
+def test_trimmer_passes_no_more_than_announced(width, tmp_path):
+    prove(trimmer_proof(width), tmp_path, depth=1)
+
+
+def padder_proof(config: CodecConfig) -> Bench:
     bench = Bench()
     padder = LinePadder(config)
     inside = bench.add(padder)
@@ -118,7 +121,12 @@ def test_padder_adds_nothing_but_zeros_to_whole_lines(config, tmp_path):
     if config.sectors > 1:
         bench.cover(padding & o.moves)
     bench.cover(o.moves & o.payload.empty)
-    prove(bench, tmp_path, depth=1)
+    return bench
+
+
+@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=()))
+def test_padder_adds_nothing_but_zeros_to_whole_lines(config, tmp_path):
+    prove(padder_proof(config), tmp_path, depth=1)
 
 
 def undo_cycles(zero_bytes: int, strides: tuple[int, ...]) -> int:
@@ -162,9 +170,7 @@ def test_crc_gives_a_result_for_each_packet(width, tmp_path):
     prove(bench, tmp_path, depth=1)
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("width", WIDTHS)
-def test_meter_counts_the_bytes_of_each_packet(width, tmp_path):
+def meter_proof(width: int) -> Bench:
     bench = Bench()
     m = bench.m
     meter = ByteMeter(width)
@@ -191,7 +197,13 @@ def test_meter_counts_the_bytes_of_each_packet(width, tmp_path):
     bench.require(inside["count"] * width == count)
     bench.implies(i.valid & o.ready & size.ready, i.ready | size.valid)
     bench.cover(size.moves & (size.payload > width))
-    prove(bench, tmp_path, depth=1)
+    return bench
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("width", WIDTHS)
+def test_meter_counts_the_bytes_of_each_packet(width, tmp_path):
+    prove(meter_proof(width), tmp_path, depth=1)
 
 
 @pytest.mark.parametrize("joiner", configs(JOINERS, quick=()))

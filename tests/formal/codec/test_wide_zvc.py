@@ -634,7 +634,7 @@ def stated_sides(shape: Shape) -> set[tuple[str, str]]:
         # Amaranth warns of what is not elaborated.
         Fragment.get(bench, None)
         sides |= {(interface, side) for _subject, interface, side in bench.sides}
-    return sides
+    return {side for side in sides if side[0] == LINE_BEAT}
 
 
 @pytest.mark.verify
