@@ -1,8 +1,9 @@
 """XC's networks, bit by bit, and the window in which a line grows: complete, without state.
 
-`test_xc_places.py` has where they are told to put them. A part of a row lands in the line at its
-place and nowhere else, and is picked from there; a row is shifted and turned as far as it is told;
-two pieces that are joined are parted again. At all widths that ship.
+`test_xc_written_places.py` and `test_xc_read_places.py` have where they are told to put them. A
+part of a row lands in the line at its place and nowhere else, and is picked from there; a row is
+shifted and turned as far as it is told; two pieces that are joined are parted again. At all widths
+that ship.
 """
 
 import pytest
