@@ -1,5 +1,7 @@
 """Memories that refuse or fall silent under the buddy controller: errors, but never wrong data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,12 @@ from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.config import BuddyConfig, buddy_preset
 from cdma.sim.driver import BuddyDriver
-from cdma.sim.machine import Access, BuddyMachine, BusFault
+from cdma.sim.machine import Access, BuddyMachine, BuddyMachineConfig, BusFault
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import mixed_entries
 from tests.sim.driver.test_buddy_driver import MEMORY, QUIET, read, write
-from tests.sim.machine.buddy.test_places import SLICES
+from tests.sim.machine.buddy.test_places import MIRRORED, SLICES, SLOW
 
 CONFIG = buddy_preset("tiny")
 PAGE = CONFIG.page_bytes
@@ -25,12 +27,18 @@ TIMEOUT_CYCLES = 400
 class Subject:
     """Entries of all targets, so many pages of each, and what each of them may hold."""
 
-    def __init__(self, seed: int, config: BuddyConfig = CONFIG, pages: int = 1) -> None:
+    def __init__(
+        self,
+        seed: int,
+        config: BuddyConfig = CONFIG,
+        pages: int = 1,
+        memory: BuddyMachineConfig = QUIET,
+    ) -> None:
         self.rng = np.random.default_rng(seed)
         self.data = mixed_entries(4000)
         self.machine = BuddyMachine(
             generated_buddy(config),
-            QUIET,
+            memory,
             device_bytes=MEMORY,
             buddy_bytes=MEMORY,
             buddy_base=1 << 40,
@@ -162,3 +170,57 @@ def test_an_entry_in_two_bursts_fails_with_either(failing):
             status, got = read(driver, place)
             assert status == OKAY
             np.testing.assert_array_equal(got, data)
+
+
+@pytest.mark.verify
+def test_a_line_of_metadata_is_refused_with_any_of_its_beats_in_slices():
+    """Lines of a set one behind the other, so that one makes room while it is still fetched."""
+    with BuddyMachine(
+        generated_buddy(SLICES), SLOW, device_bytes=MIRRORED, buddy_bytes=MIRRORED, seed=5
+    ) as machine:
+        driver = BuddyDriver(machine)
+        driver.allocate(SLICES.pages * PAGE, Target.X4)
+        line_bytes = SLICES.cache.line_bytes
+        beats = line_bytes // machine.sector_bytes
+        count = driver.map.metadata_bytes // line_bytes
+        sets = SLICES.cache.capacity_bytes // line_bytes // SLICES.cache.ways
+        order = np.arange(count).reshape(-1, sets).T.reshape(-1)
+        entries = order * SLICES.metadata_line_entries
+        data = np.random.default_rng(6).integers(0, 256, (count, ENTRY_BYTES), np.uint8)
+        writes = [
+            Access(int(entry) * ENTRY_BYTES, ENTRY_BYTES, row)
+            for entry, row in zip(entries, data, strict=True)
+        ]
+        reads = [Access(write.address, ENTRY_BYTES) for write in writes]
+        base = MIRRORED - driver.map.metadata_bytes
+        refused = []
+        for number, line in enumerate(order.tolist()):
+            beat = base + line * line_bytes + number % beats * machine.sector_bytes
+            refused.append(BusFault("device", "r", "slverr", addresses=(beat, beat + 1)))
+        for _ in range(2):
+            machine.set_faults(refused)
+            assert (machine.play(writes).responses == SLVERR).all()
+            assert (machine.play(reads).responses == SLVERR).all()
+            machine.set_faults([])
+            assert not driver.lost
+            assert not machine.play(writes).failed()
+            driver.invalidate()
+            back = machine.play(reads)
+            assert not back.failed()
+            for number, row in enumerate(data):
+                np.testing.assert_array_equal(back.bytes_of(number), row)
+
+
+def test_reads_that_wait_for_memory_while_their_metadata_are_refused():
+    """What is known by the time that a read may go is that there is nothing to be read."""
+    subject = Subject(6, memory=replace(QUIET, device_outstanding=1))
+    machine, driver = subject.machine, subject.driver
+    reads = [Access(place, ENTRY_BYTES) for place in range(0, 40 * ENTRY_BYTES, ENTRY_BYTES)]
+    metadata = (MEMORY - driver.map.metadata_bytes, MEMORY)
+    with machine:
+        for _ in range(4):
+            driver.invalidate()
+            machine.set_faults([BusFault("device", "r", "slverr", addresses=metadata)])
+            assert (machine.play(reads).responses == SLVERR).all()
+            machine.set_faults([])
+            assert not machine.play(reads).failed()

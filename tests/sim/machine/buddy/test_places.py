@@ -160,7 +160,8 @@ def test_metadata_are_written_wherever_software_has_them(config: BuddyConfig) ->
         registers, unit = driver.registers, driver.map.buddy_unit_bytes
         entries = PAGE_ENTRIES * config.pages
         places = np.arange(entries) // PAGE_ENTRIES * (PAGE // ENTRY_BYTES)
-        places += np.arange(entries) % PAGE_ENTRIES
+        # At all places of a page's metadata.
+        places += np.arange(entries) * 5 % (PAGE // ENTRY_BYTES)
         compressed = np.array(
             [KINDS[page % len(KINDS)] is not None for page in range(config.pages)]
         )
