@@ -8,13 +8,14 @@ coder makes of what was read. So no value has two codes, and no code two values.
 import pytest
 from amaranth.hdl import Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.lib.wiring import In
 
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.hw.codec.bpc.code_readers import BaseCodeReader, PlaneCodeReader
-from cdma.hw.codec.bpc.codes import BaseCoder, PlaneCoder
+from cdma.hw.codec.bpc.codes import BASE_CODE_BITS, PLANE_CODE_BITS, BaseCoder, PlaneCoder
 from cdma.hw.codec.bpc.planes import PlaneClassifier, RunFinder
 from cdma.hw.config import EntryConfig
-from tests.formal.bench import Bench
+from tests.formal.bench import Bench, anything_at
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.lane_theorems import at
 from tests.formal.sby import check, prove
@@ -77,6 +78,21 @@ def read_base_proof():
     m.d.comb += [reader.code.eq(AnyConst(len(reader.code))), coder.base.eq(reader.base)]
     bench.implies(~reader.bad, *is_written(coder, reader))
     bench.cover(reader.bad, *(~reader.bad & (reader.length == n) for n in (3, 7, 11, 19, 33)))
+    return bench
+
+
+def lengths_proof():
+    """What `test_bpc_pack.py` assumes of any codes: their lengths, and zeros behind them."""
+    bench = Bench()
+    m = bench.m
+    m.submodules.base = base = BaseCoder()
+    m.submodules.plane = plane = PlaneCoder()
+    m.d.comb += [*anything_at(base, In), *anything_at(plane, In)]
+    for coder, most in ((base, BASE_CODE_BITS), (plane, PLANE_CODE_BITS)):
+        bench.require(coder.length <= most, coder.code == first_bits(coder.code, coder.length))
+        bench.cover(coder.length == most)
+    # What a place behind the last code gets.
+    bench.implies(plane.symbol.zero & ~plane.run_ends, plane.length == 0)
     return bench
 
 
@@ -268,6 +284,7 @@ PROOFS = {
     "planes that are written": plane_proof,
     "planes that are read": read_plane_proof,
     "planes inside a run": inside_proof,
+    "lengths": lengths_proof,
     "where runs begin": run_proof,
 }
 
@@ -333,6 +350,12 @@ FAULTS = {
         "with m.If(in_run | kind.run | kind.single):",
         "with m.If(kind.run | kind.single):",
         inside_proof,
+    ),
+    "a code where none is": (
+        PlaneCoder,
+        "with m.Elif(self.run_ends):",
+        "with m.Else():",
+        lengths_proof,
     ),
     "a run that begins later": (RunFinder, "+ span - 1", "+ span", run_proof),
 }

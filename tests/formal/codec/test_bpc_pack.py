@@ -5,27 +5,33 @@ sum of the lengths before it, over all passes of an entry: each piece that codes
 where its first code is. Of two that are joined, a bit that the solver picks is the OR of what both
 have in its place; so is one that leaves, of the last pieces of each pass. As a code has zeros
 behind it (`test_bpc_codes.py`), that is the bit of the code that the place belongs to.
+
+Shifters are cut out as well. Of what puts the last pieces in their places no more is known than
+that the picked bit is the one which is so many before it in the piece, and nothing in front of the
+piece; that shifters do so is a theorem of its own, for every place that a piece may begin at.
 """
 
 import itertools
+import math
 from functools import reduce
 from operator import or_
 
 import pytest
-from amaranth.hdl import Mux, Signal
-from amaranth.hdl._ast import AnyConst
+from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
 
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.hw.codec.bpc import compressor
 from cdma.hw.codec.bpc.codes import BASE_CODE_BITS, PLANE_CODE_BITS
 from cdma.hw.codec.bpc.compressor import PIECES, BpcCompressor
+from cdma.hw.codec.entry.compressor import LONGEST_BITS
 from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench, CutOut
-from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.broken import break_elaborate, break_function, find_fault
 from tests.formal.sby import check, prove
 from tests.lib.shares import configs, widths
 
-SECTORS = (32, 64, 128)
+SECTORS = [32, 64, 128]
 
 
 def cut(monkeypatch):
@@ -51,19 +57,45 @@ class Stage:
             for q in range(len(names) + 1)
         ]
 
-    def at(self, place):
-        """What each piece has at a place; nothing where it has not begun."""
-        for bits, start in zip(self.bits, self.starts, strict=False):
-            yield Mux(place >= start, (bits >> (place - start)[: len(place)])[0], 0)
+
+class AnyShifted:
+    """Any bits in the place of what shifters give.
+
+    `shifted` has what each of them is given, and the bits that it gives, in the order of the RTL.
+    """
+
+    def __init__(self):
+        self.shifted = []
+
+    def __call__(self, bits, places):
+        moved = Signal(LONGEST_BITS, name=f"moved_{len(self.shifted)}")
+        self.shifted.append((bits, places, moved))
+        return moved
+
+    def state(self, bench, place, last):
+        """State of the last ones' bits at a place that they are the pieces' own."""
+        for _bits, _places, moved in self.shifted:
+            bench.m.d.comb += moved.eq(AnySeq(LONGEST_BITS))
+        for bits, places, moved in self.shifted[-last:]:
+            bench.assume(moved.bit_select(place, 1) == bit_behind(bits, places, place))
 
 
-def pack_proof(sector_bytes, *, bits):
+def bit_behind(bits, places, place):
+    """What is at a place of bits behind so many others; nothing where they have not begun."""
+    return Mux(place >= places, (bits >> (place - places)[: len(place)])[0], 0)
+
+
+def pack_proof(sector_bytes, patch, *, bits):
     """Where codes are; or their bits, if codes are there."""
     bench = Bench(relies=bits)
     m = bench.m
-    block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes))
-    # Its own assertions are about the memory of entries.
-    inside = bench.add(block, ignored=True)
+    block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes), longest_bits=LONGEST_BITS)
+    shifters = AnyShifted()
+    with patch.context() as patched:
+        cut(patched)
+        patched.setattr(compressor, "_shifted", shifters)
+        # Its own assertions are about the memory of entries.
+        inside = bench.add(block, ignored=True)
     bench.drive(block.i)
     bench.watch(block.o)
     advance = inside["advance"]
@@ -81,6 +113,7 @@ def pack_proof(sector_bytes, *, bits):
         names = [f"{name}_{q}" for q in range(count)]
     codes, *joined = stages
     last = stages[-1]
+    shifters.state(bench, place, len(last.bits))
 
     # Codes: any bits, of lengths that codes have.
     bench.assume(codes.lengths[0] <= BASE_CODE_BITS)
@@ -132,12 +165,24 @@ def pack_proof(sector_bytes, *, bits):
     is_begun = Signal()
     with m.If(advance & last.valid):
         m.d.sync += [
-            one.eq((one & is_begun) | reduce(or_, last.at(place))),
+            one.eq(
+                (one & is_begun)
+                | reduce(
+                    or_,
+                    (
+                        # As is claimed above, each start is where its piece's first code is.
+                        bit_behind(piece, inside[f"start_{q}"], place)
+                        for q, piece in enumerate(last.bits)
+                    ),
+                )
+            ),
             length.eq(last.starts[-1]),
             is_begun.eq(~last.final),
         ]
     if block.passes > 1:
         bench.require(inside.register("begins") == ~is_begun)
+    else:
+        bench.require(~is_begun)
     is_short = length <= block.longest_bits
     bench.implies(block.o.valid, block.o.payload.bits == length)
     if bits:
@@ -156,7 +201,7 @@ def pair_proof(first_most, second_most):
     """Two pieces of any bits and lengths, and what they are joined to."""
     bench = Bench()
     m = bench.m
-    block = BpcCompressor(EntryConfig())
+    block = BpcCompressor(EntryConfig(), longest_bits=LONGEST_BITS)
     block._MustUse__used = True
     first, second = pieces = [
         compressor._Piece(most, block.longest_bits, name)
@@ -183,13 +228,29 @@ def pair_proof(first_most, second_most):
     return bench
 
 
+def shift_proof(most):
+    """A piece behind any number of others, one by one: its bits, and zeros in front of them."""
+    bench = Bench()
+    m = bench.m
+    bits = Signal(min(most, LONGEST_BITS))
+    m.d.comb += bits.eq(AnyConst(len(bits)))
+    for start in range(MAX_CODE_BITS + 1):
+        places = Signal(range(MAX_CODE_BITS + 1), name=f"places_{start}")
+        m.d.comb += places.eq(start)
+        moved = compressor._shifted(bits, places)[:LONGEST_BITS]
+        bench.require(moved == Cat(Const(0, start), bits, Const(0, LONGEST_BITS))[:LONGEST_BITS])
+        if start == LONGEST_BITS - 1:
+            bench.cover(moved[-1])
+    return bench
+
+
 PAIRS = [(33, 32), (32, 32), (65, 64), (64, 64), (129, 128), (128, 128), (257, 256), (256, 256)]
 """Bits of what is joined: all that there are at three sizes of sectors."""
 
 
 def pairs_of(sector_bytes):
     """Bits of the pieces that are joined two by two."""
-    block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes))
+    block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes), longest_bits=LONGEST_BITS)
     block._MustUse__used = True
     most = [BASE_CODE_BITS] + [PLANE_CODE_BITS] * (block.pass_codes - 1)
     while len(most) > PIECES:
@@ -198,8 +259,40 @@ def pairs_of(sector_bytes):
         most = [sum(pair) for pair in pairs]
 
 
+def last_pieces_of(sector_bytes):
+    """Bits of the pieces that are put in their places."""
+    block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes), longest_bits=LONGEST_BITS)
+    block._MustUse__used = True
+    most = [BASE_CODE_BITS] + [PLANE_CODE_BITS] * (block.pass_codes - 1)
+    joined = math.prod(block.joins)
+    return [sum(most[k : k + joined]) for k in range(0, len(most), joined)]
+
+
+LAST_PIECES = [32, 64, 128, 129, 256, 257, 512, 513]
+"""Bits of what is put in its place, at three sizes of sectors."""
+
+
 def test_these_are_all_pairs():
     assert {pair for size in SECTORS for pair in pairs_of(size)} == set(PAIRS)
+
+
+def test_these_are_all_last_pieces():
+    assert {most for size in SECTORS for most in last_pieces_of(size)} == set(LAST_PIECES)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("most", LAST_PIECES)
+def test_a_piece_is_shifted_to_any_place(most, tmp_path):
+    check(shift_proof(most), tmp_path, depth=1, cover_depth=1)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("bits << places", "bits << places[:-1]"), ("bits << places", "bits")]
+)
+def test_a_piece_that_is_shifted_wrongly_is_found(right, wrong, monkeypatch, tmp_path):
+    break_function(monkeypatch, compressor, "_shifted", right, wrong)
+    find_fault(shift_proof(32), tmp_path, depth=1, cover_depth=1)
 
 
 @pytest.mark.parametrize(
@@ -211,16 +304,20 @@ def test_a_joined_piece_has_the_second_one_behind_the_first(most, tmp_path):
 
 @pytest.mark.parametrize("sector_bytes", widths(*SECTORS, quick=[32]))
 def test_each_piece_is_where_the_lengths_before_it_say(sector_bytes, monkeypatch, tmp_path):
-    cut(monkeypatch)
-    prove(pack_proof(sector_bytes, bits=False), tmp_path, depth=1, cover_depth=14)
+    prove(pack_proof(sector_bytes, monkeypatch, bits=False), tmp_path, depth=1, cover_depth=14)
 
 
 @pytest.mark.verify
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("sector_bytes", SECTORS)
 def test_what_leaves_has_all_pieces_in_their_places(sector_bytes, monkeypatch, tmp_path):
-    cut(monkeypatch)
-    prove(pack_proof(sector_bytes, bits=True), tmp_path, depth=1, cover_depth=14, timeout_s=600)
+    prove(
+        pack_proof(sector_bytes, monkeypatch, bits=True),
+        tmp_path,
+        depth=1,
+        cover_depth=14,
+        timeout_s=600,
+    )
 
 
 @pytest.mark.verify
@@ -234,14 +331,13 @@ def test_what_leaves_has_all_pieces_in_their_places(sector_bytes, monkeypatch, t
     ],
 )
 def test_a_piece_in_another_place_is_found(right, wrong, monkeypatch, tmp_path):
-    cut(monkeypatch)
     break_elaborate(monkeypatch, BpcCompressor, right, wrong)
-    find_fault(pack_proof(32, bits=False), tmp_path, depth=14)
+    find_fault(pack_proof(32, monkeypatch, bits=False), tmp_path, depth=14)
 
 
 @pytest.mark.verify
 def test_a_second_piece_over_the_first_is_found(monkeypatch, tmp_path):
-    right, wrong = "(second.bits << first.length)", "second.bits"
+    right, wrong = "_shifted(second.bits, first.length)", "second.bits"
     break_elaborate(monkeypatch, BpcCompressor, right, wrong)
     find_fault(pair_proof(33, 32), tmp_path, depth=1)
 
@@ -251,12 +347,11 @@ def test_a_second_piece_over_the_first_is_found(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("piece.bits << start", "piece.bits"),
+        ("_shifted(piece.bits, start)", "piece.bits"),
         ("joined = _in_bytes(placed)", "joined = placed"),
     ],
     ids=["all at the start", "bits in the other order"],
 )
 def test_a_bit_in_another_place_is_found(right, wrong, monkeypatch, tmp_path):
-    cut(monkeypatch)
     break_elaborate(monkeypatch, BpcCompressor, right, wrong)
-    find_fault(pack_proof(128, bits=True), tmp_path, depth=12)
+    find_fault(pack_proof(128, monkeypatch, bits=True), tmp_path, depth=12)

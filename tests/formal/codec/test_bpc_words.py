@@ -29,6 +29,7 @@ from cdma.hw.codec.bpc.word_builder import BpcWordBuilder
 from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, break_function, find_fault
+from tests.formal.parts import prove_part
 from tests.formal.sby import check, prove
 
 TERMS = (1, 2, 3, 4, 6)
@@ -168,7 +169,7 @@ class OwnEntry:
         ]
 
 
-def builder_proof(config: EntryConfig, patch: pytest.MonkeyPatch) -> Bench:
+def builder_proof(bench: Bench, config: EntryConfig, patch: pytest.MonkeyPatch) -> None:
     """Each entry that comes in goes out in order, sector by sector, as soon as the sink lets it.
 
     An entry is followed by its number among those that came, modulo 4: it is the last of that
@@ -176,7 +177,6 @@ def builder_proof(config: EntryConfig, patch: pytest.MonkeyPatch) -> Bench:
     deltas, in the registers between the networks, too. They come with any planes: that the sums
     of planes 31 to 0 are these words is the networks' theorem, and no part of this one.
     """
-    bench = Bench()
     m = bench.m
     words = [Signal(32, name=f"given_{k}") for k in range(WORDS)]
     m.d.comb += [word.eq(AnySeq(32)) for word in words]
@@ -253,7 +253,10 @@ def builder_proof(config: EntryConfig, patch: pytest.MonkeyPatch) -> Bench:
         is_out & last & ~is_good & ~own.refused,
         is_out & held,
     )
-    return bench
+
+
+BUILDER_PARTS = 4
+"""Parts of the induction about the component, where one is too much."""
 
 
 def test_carry_save_adders_keep_the_sum(tmp_path):
@@ -273,8 +276,18 @@ def test_delta_of_two_words_gives_back_the_second_and_its_sign(tmp_path):
 def test_builder_gives_any_entry_in_order_and_refuses_wrong_signs(
     sector_bytes, tmp_path, monkeypatch
 ):
-    bench = builder_proof(EntryConfig(sector_bytes=sector_bytes), monkeypatch)
+    bench = Bench()
+    builder_proof(bench, EntryConfig(sector_bytes=sector_bytes), monkeypatch)
     prove(bench, tmp_path, depth=1, cover_depth=8)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("part", list(range(BUILDER_PARTS)))
+def test_builder_does_so_in_two_sectors(part, tmp_path, monkeypatch):
+    def proof(bench):
+        builder_proof(bench, EntryConfig(sector_bytes=64), monkeypatch)
+
+    prove_part(proof, tmp_path, part, parts=BUILDER_PARTS)
 
 
 @pytest.mark.verify
@@ -320,5 +333,6 @@ def test_network_with_a_fault_is_found(fault, tmp_path, monkeypatch):
 )
 def test_builder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, BpcWordBuilder, *fault)
-    bench = builder_proof(EntryConfig(sector_bytes=64), monkeypatch)
+    bench = Bench()
+    builder_proof(bench, EntryConfig(sector_bytes=64), monkeypatch)
     find_fault(bench, tmp_path, depth=5, cover_depth=1)
