@@ -211,8 +211,8 @@ def test_a_line_of_metadata_is_refused_with_any_of_its_beats_in_slices():
                 np.testing.assert_array_equal(back.bytes_of(number), row)
 
 
-def test_reads_that_wait_for_memory_while_their_metadata_are_refused():
-    """What is known by the time that a read may go is that there is nothing to be read."""
+def test_reads_whose_metadata_are_refused_by_a_memory_of_one_burst_at_a_time():
+    """Their requests wait while the line is fetched."""
     subject = Subject(6, memory=replace(QUIET, device_outstanding=1))
     machine, driver = subject.machine, subject.driver
     reads = [Access(place, ENTRY_BYTES) for place in range(0, 40 * ENTRY_BYTES, ENTRY_BYTES)]

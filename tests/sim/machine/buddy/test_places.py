@@ -161,7 +161,8 @@ def test_metadata_are_written_wherever_software_has_them(config: BuddyConfig) ->
         entries = PAGE_ENTRIES * config.pages
         places = np.arange(entries) // PAGE_ENTRIES * (PAGE // ENTRY_BYTES)
         # At all places of a page's metadata.
-        places += np.arange(entries) * 5 % (PAGE // ENTRY_BYTES)
+        numbers = np.arange(entries)
+        places += (numbers * 5 + numbers // 32) % (PAGE // ENTRY_BYTES)
         compressed = np.array(
             [KINDS[page % len(KINDS)] is not None for page in range(config.pages)]
         )

@@ -22,8 +22,8 @@ from tests.sim.machine.engine.bench import NEAR, settle
 from tests.sim.machine.engine.cases import ELEMENT, SMALL, WIDTH
 from tests.sim.machine.pipeline.zvc_cases import sparse
 
-NBYTES = (2 << 20) + 4096 + 4 * 37
-"""16,417 lines, and a part of one."""
+NBYTES = (2 << 20) + 4 * 37
+"""16,385 lines, and a part of one."""
 MEMORY_BYTES = 8 << 20
 FAULTY_BYTES = 3 << 19
 LINES = (0x2AAA, 0x1555)
