@@ -65,7 +65,7 @@ BENCHES: dict[str, list[str]] = {
     "xc_units": [
         "tests/hw/codec/xc/test_engine.py",
         "-k",
-        "stalled and (goes_out or any_place or sampled)",
+        "stalled and (goes_out or any_place or sampled or malformed)",
     ],
     "xc_blocks": [
         "tests/hw/codec/xc/test_pipelines.py",

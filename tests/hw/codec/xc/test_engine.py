@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cdma import golden
+from cdma.golden import LINE_BYTES
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.decoder import decode
 from cdma.hw.codec.registry import line_codec
@@ -132,15 +133,17 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
 
 
 def test_bytes_come_from_any_place_in_a_beat_and_go_to_any(engine):
-    """Each codec at all offsets that its elements have, in both memories and both ways."""
+    """Each codec at all offsets that its elements have, in both memories and both ways; every
+    other time the first line is the second unit's."""
     beat, nbytes = 32, 294
-    places = 2 * beat + nbytes
+    places = LINE_BYTES + 2 * beat + nbytes
     device, back = engine.device.alloc(places), engine.device.alloc(places)
-    host = engine.host.alloc(beat + room(engine, nbytes, "zvc"))
+    host = engine.host.alloc(LINE_BYTES + beat + room(engine, nbytes, "zvc"))
     codecs = (*xc_codecs(engine), "zvc", None)
     for number, (codec, offset) in enumerate((c, k) for c in codecs for k in range(beat)):
         size = elements_of(codec).element_bytes if elements_of(codec) else 1
-        starts = [(offset * turn + 3 * turn) % beat // size * size for turn in (1, 5, 11)]
+        first = number % 2 * LINE_BYTES
+        starts = [first + (offset + 3) * turn % beat // size * size for turn in (1, 5, 11)]
         taken = nbytes // 4 * 4
         data = content(taken, number, elements_of(codec) or BF16)
         source, middle, target = (
