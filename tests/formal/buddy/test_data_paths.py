@@ -1,4 +1,4 @@
-"""What proofs on the paths of reads and writes assume of each other's payloads is asserted there.
+"""Proofs on the paths of reads and writes: what one assumes of payloads, another one asserts.
 
 The benches are built and not solved, so this is quick.
 """

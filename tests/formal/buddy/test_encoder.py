@@ -36,7 +36,7 @@ def no_rules(_bench: Bench, _port: Port) -> list[Condition]:
 
 
 def seen_write(write: Any) -> Value:
-    """What a write is, and a bit of each address that goes with it."""
+    """The kind of a write, whose it is, and a bit of each address that goes with it."""
     place = write.mapping
     addresses = (write.address, place.device_address, place.buddy_address, place.metadata_address)
     return Cat(
@@ -53,7 +53,7 @@ def seen_of(config: BuddyConfig, entry: Any) -> Value:
 
 
 def strobes_of(strobe: Value, word: int) -> Value:
-    """Whether bits are written that `sampled` gives of words of so many bytes."""
+    """A bit for each one that `sampled` gives of words of so many bytes: it is written."""
     bits = Cat(written.replicate(8) for written in strobe)
     return sampled(bits, 8 * word)
 

@@ -82,7 +82,7 @@ def read_base_proof():
 
 
 def lengths_proof():
-    """What `test_bpc_pack.py` assumes of any codes: their lengths, and zeros behind them."""
+    """Any codes have lengths in their bounds, and zeros behind them: `test_bpc_pack.py` assumes it."""
     bench = Bench()
     m = bench.m
     m.submodules.base = base = BaseCoder()

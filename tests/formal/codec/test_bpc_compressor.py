@@ -372,7 +372,7 @@ def entries_proof(sector_bytes: int, patch: pytest.MonkeyPatch) -> Bench:
 
 
 def ram_proof() -> Bench:
-    """What `FollowedRam` gives of its address is what `Ram` gives; other addresses are not seen."""
+    """`FollowedRam` gives of its address what `Ram` gives; other addresses are not seen."""
     bench = Bench()
     m = bench.m
     ram, followed = OpenRam(4, 4), FollowedRam(4, 4)

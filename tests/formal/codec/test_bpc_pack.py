@@ -81,12 +81,12 @@ class AnyShifted:
 
 
 def bit_behind(bits, places, place):
-    """What is at a place of bits behind so many others; nothing where they have not begun."""
+    """The bit at a place, of bits behind so many others; zero where they have not begun."""
     return Mux(place >= places, (bits >> (place - places)[: len(place)])[0], 0)
 
 
 def pack_proof(sector_bytes, patch, *, bits):
-    """Where codes are; or their bits, if codes are there."""
+    """Codes are where the lengths before them say; or their bits are, if codes are there."""
     bench = Bench(relies=bits)
     m = bench.m
     block = BpcCompressor(EntryConfig(sector_bytes=sector_bytes), longest_bits=LONGEST_BITS)

@@ -92,7 +92,7 @@ def form_proof(sector_bytes, patch):
         m.d.sync += position.eq(Mux(sector.ends, 0, position + 1))
 
     def line_long(bits, joined, name):
-        """What holds of a line's sectors together, up to the present one, and before it."""
+        """Bits of a line's sectors together, up to the present one, and before it."""
         before, now = Signal(bits, name=f"{name}_before"), Signal(bits, name=f"{name}_now")
         m.d.comb += now.eq(joined(before))
         with m.If(fires):
