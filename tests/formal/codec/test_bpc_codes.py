@@ -82,7 +82,7 @@ def read_base_proof():
 
 
 def lengths_proof():
-    """Any codes have lengths in their bounds, and zeros behind them: `test_bpc_pack.py` assumes it."""
+    """All codes have lengths in their bounds, and zeros behind them, as their joining assumes."""
     bench = Bench()
     m = bench.m
     m.submodules.base = base = BaseCoder()
