@@ -55,15 +55,20 @@ class Bases:
         registers.write_long("CARVE_OUT_BYTES", 1 << 40)
         metadata = self.device + MEMORY - driver.map.metadata_bytes
         registers.write_long("METADATA_BASE", metadata + beyond)
-        for number, target in enumerate(KINDS):
-            fields = PageFields(
-                compressed=target is not None,
-                target=target or Target.X1,
-                buddy_page=self.first_buddy_page + number * (PAGE // unit),
-            )
-            frame = (self.device + number * PAGE) // driver.map.frame_bytes
-            driver.map_page(number, fields, frame)
+        map_pages(driver, len(KINDS), self.device, self.first_buddy_page)
         driver.enable()
+
+
+def map_pages(driver: BuddyDriver, count: int, device: int, first_buddy_page: int) -> None:
+    """Map so many pages, of all kinds in turn, to places one behind the other."""
+    for page in range(count):
+        target = KINDS[page % len(KINDS)]
+        fields = PageFields(
+            compressed=target is not None,
+            target=target or Target.X1,
+            buddy_page=first_buddy_page + page * (PAGE // driver.map.buddy_unit_bytes),
+        )
+        driver.map_page(page, fields, (device + page * PAGE) // driver.map.frame_bytes)
 
 
 BASES = (
@@ -173,15 +178,7 @@ def test_metadata_are_written_wherever_software_has_them(config: BuddyConfig) ->
             registers.write_long("GBBR", BUDDY_FROM[side] - visit * unit)
             registers.write_long("CARVE_OUT_BYTES", MIRRORED)
             registers.write_long("METADATA_BASE", METADATA[side])
-            for page in range(config.pages):
-                target = KINDS[page % len(KINDS)]
-                fields = PageFields(
-                    compressed=target is not None,
-                    target=target or Target.X1,
-                    buddy_page=visit + page * (PAGE // unit),
-                )
-                first = PAGES_FROM[side] + page * PAGE
-                driver.map_page(page, fields, first // driver.map.frame_bytes)
+            map_pages(driver, config.pages, PAGES_FROM[side], visit)
             driver.enable()
 
             data = mixed_entries(entries, seed=visit)[:entries]
