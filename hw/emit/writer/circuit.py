@@ -222,6 +222,11 @@ class Circuit:
         names = chain([stem], (f"{stem}_{number}" for number in count(1)))
         return next(n for n in names if n not in self._taken and n not in self._signals)
 
+    @property
+    def named_values(self) -> int:
+        """How many values have a name."""
+        return len(self._by_nets)
+
     def declare(
         self, name: str, nets: Nets, *, cell: int | None = None, **options: Any
     ) -> Variable:

@@ -34,7 +34,6 @@ from cdma.hw.emit.writer.series import FEWEST, find_series
 from cdma.hw.emit.writer.usage import Usage, list_of
 
 WIDTH = 100
-ROUNDS = 200
 
 CLOCKING = ("clk", "rst")
 """Pins that are on a line with the first interface."""
@@ -83,26 +82,29 @@ def write_module(
     inputs = {port: width for port, direction, width in ports if direction == "input"}
     outputs = {port: width for port, direction, width in ports if direction == "output"}
     circuit = Circuit(netlist, inputs, outputs, has_assertions)
-    for _ in range(ROUNDS):
+    while True:
+        before = circuit.named_values
         usage = Usage(circuit)
         usage.add_roots()
         named = usage.to_name()
         for index in named:
             usage.name_cell(index)
-        if named:
-            continue
-        writer = _ModuleWriter(circuit, usage, name, ports, remarks or {})
-        text = writer.text()
-        if not writer.missing:
-            return Written(text, circuit.instances, circuit.renamed)
-        for needed in writer.missing:
+        missing: list[NeedsWire] = []
+        if not named:
+            writer = _ModuleWriter(circuit, usage, name, ports, remarks or {})
+            text = writer.text()
+            missing = writer.missing
+            if not missing:
+                return Written(text, circuit.instances, circuit.renamed)
+        for needed in missing:
             if needed.cell is not None:
                 home = circuit.home(bits_of(needed.cell, 0, 1)[0])
                 if home is None or home.width < circuit.width_of(needed.cell):
                     usage.name_cell(needed.cell)
             else:
                 usage.name_value(needed.nets, "value")
-    raise UnsupportedCell(f"{name} needs ever more wires: {writer.missing!r}")
+        if circuit.named_values == before:
+            raise UnsupportedCell(f"{name} needs wires that it has: {named or missing!r}")
 
 
 class _ModuleWriter:

@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 
 import pytest
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,7 @@ from cdma.hw.emit.netlist import shared_modules, written_modules
 from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.emit.writer.module import write_module
+from cdma.hw.emit.writer.usage import Usage
 from tests.formal.sby import UndecidedError
 from tests.hw.emit.test_verilog import ABORT, lint
 from tests.lib.requirements import ICARUS, require
@@ -41,6 +42,9 @@ MODULE_S = 300
 
 CLEAN = ("crc32", "packer", "unpacker", "memory-port", "zvc-compressor")
 """Components that linters are asked about in `make test`."""
+
+SUMS = 230
+"""Of what needs more wires than any module did."""
 
 
 @cache
@@ -298,6 +302,46 @@ class Signs(wiring.Component):
 def test_what_would_be_written_otherwise_than_it_is_simulated_is_refused():
     with pytest.raises(UnsupportedCell, match="signed part that reaches beyond its value"):
         written_modules(Signs(), "signs")
+
+
+class Places(wiring.Component):
+    """Bits of an instance's input, each of a sum of its own: all of these need wires."""
+
+    i: In(8)
+    o: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.counting = counting = Bits(SUMS)
+        m.d.comb += [
+            counting.i.eq(Cat((self.i + Const(k, 8))[3] for k in range(1, SUMS + 1))),
+            self.o.eq(counting.o),
+        ]
+        return m
+
+
+class Bits(wiring.Component):
+    """Whether any bit is set."""
+
+    def __init__(self, width):
+        super().__init__({"i": In(width), "o": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(self.i.any())
+        return m
+
+
+def test_as_many_wires_are_added_as_are_needed():
+    # A sector of 64 bytes had an unpacker of which that was true; there was a limit of 200.
+    top = next(module for module in written_modules(Places(), "places") if module.name == "places")
+    assert len(re.findall(r"^  wire \[\d+:0\] \w+ = i\[3:0\] \+ ", top.text, re.M)) == SUMS
+
+
+def test_a_wire_that_is_needed_again_is_an_error(monkeypatch):
+    monkeypatch.setattr(Usage, "name_cell", lambda *_: None)
+    with pytest.raises(UnsupportedCell, match="places needs wires that it has: "):
+        written_modules(Places(), "places")
 
 
 @pytest.mark.parametrize("name", names(COMPONENTS, quick=CLEAN))
