@@ -224,7 +224,7 @@ class Circuit:
 
     @property
     def named_values(self) -> int:
-        """How many values have a name."""
+        """The number of values that have a name."""
         return len(self._by_nets)
 
     def declare(

@@ -321,7 +321,7 @@ class Places(wiring.Component):
 
 
 class Bits(wiring.Component):
-    """Whether any bit is set."""
+    """A bit tells that any bit is set."""
 
     def __init__(self, width):
         super().__init__({"i": In(width), "o": Out(1)})
