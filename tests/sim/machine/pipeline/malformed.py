@@ -53,10 +53,15 @@ def addresses(starts: IntArray, counts: IntArray) -> IntArray:
     return np.arange(counts.sum()) + np.repeat(starts - running_sum(counts)[:-1], counts)
 
 
-def good_streams(rng: np.random.Generator, count: int, element_bytes: int) -> Streams:
-    """Streams of up to three lines, a few of up to forty, of all densities and lengths."""
+def good_streams(
+    rng: np.random.Generator, count: int, element_bytes: int, fewest_lines: int = 0
+) -> Streams:
+    """Streams of up to three lines, a few of up to forty, of all densities and lengths.
+
+    Those of up to three lines have at least `fewest_lines`.
+    """
     lines = np.where(
-        rng.random(count) < 0.01, rng.integers(0, 41, count), rng.integers(0, 4, count)
+        rng.random(count) < 0.01, rng.integers(0, 41, count), rng.integers(fewest_lines, 4, count)
     )
     first = running_sum(lines)
     lengths = lines * LINE
@@ -80,10 +85,17 @@ def good_streams(rng: np.random.Generator, count: int, element_bytes: int) -> St
     )
 
 
-def damaged_streams(rng: np.random.Generator, count: int, element_bytes: int) -> Streams:
-    """Streams, about as many of each kind of damage and good ones, in random order."""
-    good = good_streams(rng, count, element_bytes)
-    damage = rng.integers(0, len(Corruption), count)
+def damaged_streams(
+    rng: np.random.Generator, count: int, element_bytes: int, *, few_good: bool = False
+) -> Streams:
+    """Streams, about as many of each kind of damage and good ones, in random order.
+
+    With `few_good`, every fiftieth is good, and few have no line, which most kinds leave as it is.
+    """
+    good = good_streams(rng, count, element_bytes, fewest_lines=int(few_good))
+    damage = rng.integers(int(few_good), len(Corruption), count)
+    if few_good:
+        damage[::50] = Corruption.NONE
     sizes = good.packets.sizes
     changed = sizes.copy()
     chosen = {kind: np.flatnonzero(damage == kind) for kind in Corruption}
@@ -213,13 +225,19 @@ def assert_answered(batch, answers: Answers, streams: Streams) -> None:
 
 
 def check_damaged_streams(
-    pipeline: Pipeline, element_bytes: int, seed: list[int], count: int, stalls: float
+    pipeline: Pipeline,
+    element_bytes: int,
+    seed: list[int],
+    count: int,
+    stalls: float,
+    *,
+    few_good: bool = False,
 ) -> int:
     """Run that many streams, most of them damaged, and compare every answer with golden's.
 
     Returns the number of malformed ones, whose status is not OK.
     """
-    streams = damaged_streams(np.random.default_rng(seed), count, element_bytes)
+    streams = damaged_streams(np.random.default_rng(seed), count, element_bytes, few_good=few_good)
     answers = golden_answers(streams, element_bytes, np.full(count, NEVER))
     # All there is to find is there to be found.
     assert set(np.unique(answers.status)) == {

@@ -8,13 +8,13 @@ from tests.sim.machine.pipeline.malformed import check_damaged_streams
 
 pytestmark = [pytest.mark.verify, pytest.mark.volume]
 
-PARTS = {32: 36, 64: 8, 128: 3}
+PARTS = {32: 27, 64: 7, 128: 2}
 """Parts of each element size, by bytes of a sector; each is known by itself, so that a run goes on
 where one ended. Streams take about as many cycles at all widths, and the widest cycles four times
 as long."""
 
 STREAMS = 250_000
-"""At once. Of each hundred 74 are malformed: 104 million of 141."""
+"""At once. Of each hundred 94 or 95 are malformed: 102 million of 108."""
 
 STALLS = (0.0, 0.0, 0.0, 0.3)
 """The probability that an end waits, in each round of a part."""
@@ -54,5 +54,7 @@ def test_damaged_streams_by_the_million(pipelines, element_bytes, sector_bytes, 
     malformed = 0
     for number, stalls in enumerate(STALLS):
         seed = [part, number, sector_bytes, element_bytes]
-        malformed += check_damaged_streams(pipeline, element_bytes, seed, STREAMS, stalls)
-    assert malformed > 0.73 * len(STALLS) * STREAMS
+        malformed += check_damaged_streams(
+            pipeline, element_bytes, seed, STREAMS, stalls, few_good=True
+        )
+    assert malformed > 0.935 * len(STALLS) * STREAMS
