@@ -1,8 +1,8 @@
 """Contracts from Buddy's translations to its memories: which sectors payloads may name.
 
 As `tests/formal/dma/contracts.py` does, for a sector of device memory and one of buddy memory that
-no translation names: neither is read or written then. The requests of the metadata cache are left
-out.
+no translation names: neither is read or written then. Nor is a line of metadata fetched or written
+that holds none of an entry whose translation names them: the solver picks such a line as well.
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,7 @@ from cdma.hw.buddy.payloads import (
     EntryRead,
     EntryWrite,
     Mapping,
+    MetadataLookup,
     SectorRun,
     StoredEntry,
     WriteKind,
@@ -60,16 +61,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class UnnamedSectors:
-    """A sector of each memory."""
+    """A sector of each memory, and a line of metadata."""
 
     device: UnnamedMemory
     buddy: UnnamedMemory
+    line: UnnamedMemory
 
     @classmethod
-    def of(cls, bench: Bench) -> "UnnamedSectors":
+    def of(cls, bench: Bench, line_bytes: int = SECTOR_BYTES) -> "UnnamedSectors":
         return cls(
             UnnamedMemory(bench, "device", DEVICE_ADDRESS_BITS, SECTOR_BYTES),
             UnnamedMemory(bench, "buddy", BUDDY_ADDRESS_BITS, SECTOR_BYTES),
+            UnnamedMemory(bench, "line", DEVICE_ADDRESS_BITS, line_bytes),
         )
 
     def at(self, address_bits: int) -> tuple[str, UnnamedMemory]:
@@ -100,11 +103,18 @@ def placed_in_buddy(mapping: Any, sectors: UnnamedSectors) -> list[Condition]:
     ]
 
 
+def elsewhere(address: Value, sectors: UnnamedSectors) -> Condition:
+    """The metadata at an address are not in the line."""
+    low_bits = (sectors.line.block_bytes - 1).bit_length()
+    return ALWAYS, address[low_bits:] != sectors.line.last[low_bits:]
+
+
 def placed(mapping: Any, sectors: UnnamedSectors) -> list[Condition]:
-    """An entry's slots, of the target that it has."""
+    """An entry's slots, of the target that it has, and its metadata."""
     slot = slot_sectors(mapping, DEVICE_SLOT_BYTES)
     return [
         *placed_in_buddy(mapping, sectors),
+        *both(mapping.compressed, [elsewhere(mapping.metadata_address, sectors)]),
         (~mapping.compressed, mapping.device_address[:ENTRY_OFFSET_BITS] == 0),
         spared(sectors.device, mapping.device_address, slot),
     ]
@@ -151,9 +161,15 @@ def contract_of(shape: Any, sectors: UnnamedSectors) -> Contract | None:
     def written(entry: Any) -> list[Condition]:
         ok = (entry.status == AccessStatus.OK) & (entry.kind != WriteKind.FAILED)
         compressed = entry.kind != WriteKind.UNCOMPRESSED
-        return both(
-            ok, [(ALWAYS, entry.mapping.compressed == compressed), *placed(entry.mapping, sectors)]
-        )
+        # Whatever has become of it since, its metadata are looked up, or poisoned.
+        looked_up = compressed & (entry.kind != WriteKind.FAILED)
+        return [
+            *both(looked_up, [elsewhere(entry.mapping.metadata_address, sectors)]),
+            *both(
+                ok,
+                [(ALWAYS, entry.mapping.compressed == compressed), *placed(entry.mapping, sectors)],
+            ),
+        ]
 
     def run(memory: UnnamedMemory, run: Any) -> list[Condition]:
         return [
@@ -189,6 +205,11 @@ def contract_of(shape: Any, sectors: UnnamedSectors) -> Contract | None:
             return named("EntryWrite", written)
         case StoredEntry():
             return named("StoredEntry", lambda entry: written(entry.write))
+        case MetadataLookup():
+            return named(
+                "MetadataLookup",
+                lambda lookup: [elsewhere(lookup.address, sectors)],
+            )
         case SectorRun():
             side, memory = sectors.at(shape["address"].width)
             return named(f"SectorRun, {side}", lambda item: run(memory, item))
@@ -199,3 +220,18 @@ def contract_of(shape: Any, sectors: UnnamedSectors) -> Contract | None:
             side, memory = sectors.at(shape["address"].width)
             return named(f"bursts, {side}", lambda item: burst(memory, item))
     return None
+
+
+def lines_of(sectors: UnnamedSectors) -> Contract:
+    """The contract of the metadata cache's requests: each is of a line, and not of that one."""
+    line_bytes = sectors.line.block_bytes
+
+    def rules(_bench: Bench, port: Port) -> list[Condition]:
+        request = port.payload
+        return [
+            (ALWAYS, request.address[: (line_bytes - 1).bit_length()] == 0),
+            (ALWAYS, request.beats == line_bytes // SECTOR_BYTES - 1),
+            elsewhere(request.address, sectors),
+        ]
+
+    return Contract("bursts, metadata", rules)

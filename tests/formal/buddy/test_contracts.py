@@ -12,7 +12,7 @@ import pytest
 from amaranth.hdl import ResetSignal, Signal
 from amaranth.lib.wiring import In
 
-from cdma.golden.buddy.address_map import MapStatus
+from cdma.golden.buddy.address_map import METADATA_RATIO, MapStatus
 from cdma.golden.buddy.entry import SECTOR_BYTES
 from cdma.hw.buddy.address.sector_runs import RunSplitter
 from cdma.hw.buddy.address.translation import AddressTranslation
@@ -23,6 +23,7 @@ from cdma.hw.buddy.frontend.dispatcher import AccessDispatcher
 from cdma.hw.buddy.frontend.frontend import BuddyFrontend
 from cdma.hw.buddy.frontend.scoreboard import Scoreboard
 from cdma.hw.buddy.frontend.write_collector import WriteCollector
+from cdma.hw.buddy.metadata.metadata import BuddyMetadata
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -36,12 +37,13 @@ from cdma.hw.buddy.write.encoder import WriteEncoder
 from cdma.hw.buddy.write.run_writer import RunWriter
 from cdma.hw.buddy.write.write_back import WriteBack
 from cdma.hw.buddy.write.write_path import WritePath
-from cdma.hw.bus.burst import ReadRequest
+from cdma.hw.bus.burst import ReadRequest, WriteRequest
 from cdma.hw.bus.port import Axi4Port
-from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
+from cdma.hw.config import BUDDY_PRESETS, BuddyConfig, MetadataCacheConfig
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
-from tests.formal.buddy.contracts import Choice, UnnamedSectors, contract_of
+from tests.formal.buddy import test_metadata_lines
+from tests.formal.buddy.contracts import Choice, UnnamedSectors, contract_of, lines_of
 from tests.formal.buddy.test_mapper import CONFIGS as PAGES
 from tests.formal.buddy.test_mapper import FAULTS as FAULTS_OF_PLACES
 from tests.formal.buddy.test_mapper import Entry, regions_of
@@ -56,12 +58,10 @@ def _tables_are_known(monkeypatch):
     monkeypatch.setattr("cdma.hw.buddy.address.slots.Array", Choice)
 
 
-METADATA, METADATA_PORT = "BuddyMetadata", ("device", 1)
-"""The metadata cache, and where its requests come to the port to device memory. They are of whole
-lines, and have no contract."""
+METADATA_PORT = ("device", 1)
+"""Where the requests of the metadata cache come to the port to device memory."""
 
-
-LAST = ("bursts, device", "bursts, buddy")
+LAST = ("bursts, device", "bursts, buddy", "bursts, metadata")
 
 
 def is_pin(port: Any) -> bool:
@@ -72,12 +72,14 @@ def is_pin(port: Any) -> bool:
     return isinstance(port, SimpleNamespace)
 
 
-def wiring_proof(block: Any) -> Bench:
+def wiring_proof(block: Any, cache: MetadataCacheConfig) -> Bench:
     """All components of a block give anything that keeps their contracts."""
     bench = Bench()
-    sectors = UnnamedSectors.of(bench)
+    sectors = UnnamedSectors.of(bench, cache.line_bytes)
 
-    def contract_at(shape: Any, _place: int, port: Any) -> Any:
+    def contract_at(shape: Any, _place: int, port: Any, *, of_lines: bool = False) -> Any:
+        if of_lines and isinstance(shape, ReadRequest | WriteRequest):
+            return lines_of(sectors)
         return None if is_pin(port) else contract_of(shape, sectors)
 
     inside = open_block(bench, block, contract_at)
@@ -87,8 +89,9 @@ def wiring_proof(block: Any) -> Bench:
         inside._named_submodules[name] = (Shell(part), src_loc)
         kind = type(part).__name__
         for flow, shape, place, port in streams(part):
-            contract = contract_at(shape, place, port)
-            if contract is None or kind == METADATA or (name, place) == METADATA_PORT:
+            of_lines = isinstance(part, BuddyMetadata) or (name, place) == METADATA_PORT
+            contract = contract_at(shape, place, port, of_lines=of_lines and not is_pin(port))
+            if contract is None:
                 continue
             if isinstance(part, Axi4Port):
                 # What it does is proven of the engine's.
@@ -127,7 +130,7 @@ CASES = {f"{block}-{name}": (block, config) for name, config in CONFIGS.items() 
 
 
 def block_proof(block: str, config: BuddyConfig) -> Bench:
-    return wiring_proof(BLOCKS[block](config))
+    return wiring_proof(BLOCKS[block](config), config.cache)
 
 
 @pytest.mark.verify
@@ -167,15 +170,22 @@ def mapping_proof(config: BuddyConfig) -> Bench:
     """Any translation, and sectors outside of its regions."""
     bench = Bench()
     bench.subject = "SectorMapper"
-    sectors = UnnamedSectors.of(bench)
+    line_bytes = config.cache.line_bytes
+    sectors = UnnamedSectors.of(bench, line_bytes)
     regions = regions_of(bench)
     mapping = Entry(bench, config, regions, "entry").mapping
-    end = Signal(66)
-    bench.m.d.comb += end.eq(regions.gbbr + regions.carve_out_bytes)
-    buddy = sectors.buddy.last
+    end, metadata_end = Signal(66), Signal(66)
+    bench.m.d.comb += [
+        end.eq(regions.gbbr + regions.carve_out_bytes),
+        metadata_end.eq(
+            regions.metadata_base + (regions.logical_bytes + METADATA_RATIO - 1) // METADATA_RATIO
+        ),
+    ]
+    buddy, line = sectors.buddy.last, sectors.line.last
     bench.assume(
         sectors.device.last >= regions.metadata_base,
         (buddy < regions.gbbr) | (buddy - (SECTOR_BYTES - 1) >= end),
+        (line < regions.metadata_base) | (line - (line_bytes - 1) >= metadata_end),
     )
     contract = contract_of(Mapping(config), sectors)
     assert contract is not None
@@ -271,12 +281,16 @@ def test_mapper_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
     find_fault(mapping_proof(PAGES["8K"]), tmp_path, depth=1, cover_depth=1)
 
 
-def test_both_sides_of_each_contract_are_stated():
+def test_both_sides_of_each_contract_are_stated(monkeypatch):
     config = CONFIGS["tiny"]
     benches = [block_proof(block, config) for block in BLOCKS]
     benches += [run_proof(address_bits) for address_bits in WIDTHS.values()]
     benches += [mapping_proof(PAGES["8K"])]
     proofs = [Stated.by(bench) for bench in benches]
+    with monkeypatch.context() as patch:
+        proofs += [Stated.by(bench) for bench in test_metadata_lines.contract_benches(patch)]
     assert open_contracts(proofs, LAST) == []
     without = [proof for proof in proofs if proof.subject != "ReadIssue"]
     assert "ReadPath: EntryRead of ReadIssue (In)" in open_contracts(without, LAST)
+    without = [proof for proof in proofs if proof.subject != "MetadataTags"]
+    assert "MetadataSlice: TagAccess of MetadataTags (In)" in open_contracts(without, LAST)

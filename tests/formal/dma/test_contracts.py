@@ -43,7 +43,10 @@ MODULES = (
     *(test_shifter, test_writer, test_burst_sender),
 )
 
-CARRIERS = ("Fifo", "HalfRateRegister", "LateValidRegister", "PipelineRegister", "SkidBuffer")
+CARRIERS = (
+    *("Fifo", "HalfRateRegister", "LateValidRegister", "PingPongBuffer", "PipelineRegister"),
+    *("ReverseRegister", "SkidBuffer"),
+)
 """Queues: whatever is in them came, so they keep what contract they get (`test_buffers.py`)."""
 
 ELSEWHERE = {
