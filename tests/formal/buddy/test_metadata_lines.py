@@ -181,22 +181,22 @@ class UnnamedLine:
 
     @property
     def lookup(self) -> Contract:
-        """Of a `SliceLookup`."""
+        """The contract of a `SliceLookup`."""
         return self._contract("SliceLookup", lambda item: [(ALWAYS, self.is_other(item.line))])
 
     @property
     def line(self) -> Contract:
-        """Of a line to fetch, to evict, or to write."""
+        """The contract of a line to fetch, to evict, or to write."""
         return self._contract("line", lambda item: [(ALWAYS, self.is_other(item))])
 
     @property
     def command(self) -> Contract:
-        """Of a `Walk`."""
+        """The contract of a `Walk`."""
         return self._contract("Walk", walk_rules)
 
     @property
     def access(self) -> Contract:
-        """Of a `TagAccess`."""
+        """The contract of a `TagAccess`."""
 
         def conditions(item: Any) -> list[Condition]:
             sees = ~(item.is_walk & item.walk.blind)
@@ -210,14 +210,14 @@ class UnnamedLine:
 
     @property
     def task(self) -> Contract:
-        """Of a `StoreTask`."""
+        """The contract of a `StoreTask`."""
         return self._contract(
             "StoreTask", lambda item: [(item.evict, self.is_allocated(item.eviction))]
         )
 
     @property
     def row(self) -> Contract:
-        """Of an `EvictedRow`."""
+        """The contract of an `EvictedRow`."""
         return self._contract(
             "EvictedRow", lambda item: [(ALWAYS, self.is_allocated(item.eviction))]
         )
@@ -360,7 +360,7 @@ def evictions_proof(config: MetadataCacheConfig) -> Bench:
 
 
 def slice_proof(config: MetadataCacheConfig) -> Bench:
-    """What is between the parts of a slice, which give anything that keeps their contracts."""
+    """The parts of a slice give anything that keeps their contracts."""
     bench = Bench()
     part = MetadataSlice(config)
     module = part.elaborate(None)
@@ -498,7 +498,7 @@ def shared_proof(block: Any, config: MetadataCacheConfig) -> Bench:
 
 
 def lookups_proof(config: MetadataCacheConfig) -> Bench:
-    """What the arbiter passes on is what a source offers."""
+    """The arbiter passes on what a source offers."""
     bench = Bench()
     arbiter = LookupArbiter(3, 4)
     inside = bench.add(arbiter, ignored=True)
