@@ -32,7 +32,7 @@ class AddressTranslation(wiring.Component):
     mapping : `Out(stream.Signature(Mapping(config)))`
         One for each access of `o`.
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
-        As in `SectorMapper`.
+        As in `SectorMapper`; of `metadata_base` the bits below a line of metadata are ignored.
     page_write : `In(PageWrite(config))`
     clearing : `Out(1)`
         As in `PageTable`.
@@ -59,6 +59,7 @@ class AddressTranslation(wiring.Component):
         m.submodules.accesses = accesses = Fifo(AdmittedAccess(self.config), TRANSLATIONS)
         m.submodules.page_table = page_table = PageTable(self.config)
         m.submodules.mapper = mapper = SectorMapper(self.config)
+        line_bits = (self.config.cache.line_bytes - 1).bit_length()
         m.d.comb += [
             page_table.i.payload.address.eq(self.i.payload.access.address),
             page_table.i.valid.eq(self.i.valid & accesses.i.ready),
@@ -66,10 +67,11 @@ class AddressTranslation(wiring.Component):
             accesses.i.valid.eq(self.i.valid & page_table.i.ready),
             self.i.ready.eq(page_table.i.ready & accesses.i.ready),
             mapper.logical_bytes.eq(self.logical_bytes),
-            # Metadata and buddy slots are sector-aligned, whatever software has written.
-            mapper.metadata_base.eq(_sector_aligned(self.metadata_base)),
+            # Whatever software has written, no slot shares a line with metadata, which is fetched
+            # and written back whole; and buddy slots are sector-aligned.
+            mapper.metadata_base.eq(_aligned(self.metadata_base, line_bits)),
             mapper.carve_out_bytes.eq(self.carve_out_bytes),
-            mapper.gbbr.eq(_sector_aligned(self.gbbr)),
+            mapper.gbbr.eq(_aligned(self.gbbr, SECTOR_OFFSET_BITS)),
             self.clearing.eq(page_table.clearing),
         ]
         wiring.connect(m, wiring.flipped(self.page_write), page_table.write)
@@ -79,5 +81,5 @@ class AddressTranslation(wiring.Component):
         return m
 
 
-def _sector_aligned(address: Value) -> Value:
-    return Cat(C(0, SECTOR_OFFSET_BITS), address[SECTOR_OFFSET_BITS:])
+def _aligned(address: Value, low_bits: int) -> Value:
+    return Cat(C(0, low_bits), address[low_bits:])
