@@ -333,7 +333,7 @@ class Bits(wiring.Component):
 
 
 def test_as_many_wires_are_added_as_are_needed():
-    # A sector of 64 bytes had an unpacker of which that was true; there was a limit of 200.
+    # The unpacker of sectors of 64 bytes needs that many; there was a limit of 200.
     top = next(module for module in written_modules(Places(), "places") if module.name == "places")
     assert len(re.findall(r"^  wire \[\d+:0\] \w+ = i\[3:0\] \+ ", top.text, re.M)) == SUMS
 
