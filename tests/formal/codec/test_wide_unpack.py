@@ -181,16 +181,23 @@ def wide_unpacker_proof(
     packet.goes_on(config)
 
 
-def parts_of(config: CodecConfig, kind: str) -> int:
+LONGEST = ("E1-S64-pairs", "E1-S64-wide", "E1-S128-pairs", "E1-S128-wide", "E2-S128-wide")
+"""Proofs that were undecided after 600 s in a few parts. A few conditions take the solver a minute
+or two, many of them together have no end."""
+
+
+def parts_of(name: str, kind: str) -> int:
     """So many parts make a proof of the widest shapes short enough."""
-    return max(config.lanes * KINDS[kind][1] // 32, 1)
+    if f"{name}-{kind}" in LONGEST:
+        return 40
+    return max(SHIPPED[name].lanes * KINDS[kind][1] // 32, 1)
 
 
 SHAPES = {
-    f"{name}-{kind}-{part}": (config, KINDS[kind], part, parts_of(config, kind))
+    f"{name}-{kind}-{part}": (config, KINDS[kind], part, parts_of(name, kind))
     for name, config in SHIPPED.items()
     for kind in KINDS
-    for part in range(parts_of(config, kind))
+    for part in range(parts_of(name, kind))
 }
 
 
