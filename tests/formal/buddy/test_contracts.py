@@ -78,9 +78,11 @@ def wiring_proof(block: Any, cache: MetadataCacheConfig) -> Bench:
     sectors = UnnamedSectors.of(bench, cache.line_bytes)
 
     def contract_at(shape: Any, _place: int, port: Any, *, of_lines: bool = False) -> Any:
+        if is_pin(port):
+            return None
         if of_lines and isinstance(shape, ReadRequest | WriteRequest):
             return lines_of(sectors)
-        return None if is_pin(port) else contract_of(shape, sectors)
+        return contract_of(shape, sectors)
 
     inside = open_block(bench, block, contract_at)
     for name, (part, src_loc) in list(inside._named_submodules.items()):
@@ -90,7 +92,7 @@ def wiring_proof(block: Any, cache: MetadataCacheConfig) -> Bench:
         kind = type(part).__name__
         for flow, shape, place, port in streams(part):
             of_lines = isinstance(part, BuddyMetadata) or (name, place) == METADATA_PORT
-            contract = contract_at(shape, place, port, of_lines=of_lines and not is_pin(port))
+            contract = contract_at(shape, place, port, of_lines=of_lines)
             if contract is None:
                 continue
             if isinstance(part, Axi4Port):

@@ -53,7 +53,7 @@ TINY = CACHES["tiny"]
 class FlippingDecoder(EccDecoder):
     """An `EccDecoder` of codewords without check bits, in which one or two bits may have flipped.
 
-    What it is said to give then is proven by trying all flips (`tests/golden/codes`).
+    What it is said to give then is proven by trying all flips (`tests/hw/lib/codes`).
     """
 
     def elaborate(self, platform) -> Module:

@@ -18,6 +18,7 @@ from cdma.hw.codec.quantize.compressor.window import LineWindow
 from cdma.hw.codec.quantize.decompressor import head, symbol_reader
 from cdma.hw.codec.quantize.decompressor.head import SectorFinder
 from cdma.hw.codec.quantize.decompressor.symbol_reader import SymbolReader
+from cdma.hw.codec.quantize.forms import RAW
 from cdma.hw.codec.quantize.payloads import (
     ELEMENT_BITS,
     MAP_BITS,
@@ -34,9 +35,6 @@ from tests.formal.codec.xc_lines import any_number, straighten
 from tests.formal.sby import prove
 from tests.lib.shares import configs
 
-RAW = 3
-"""The kind of a raw line."""
-
 
 def config_of(sector_bytes):
     return own_config(CodecConfig(sector_bytes=sector_bytes))
@@ -52,7 +50,6 @@ class CutNetworks:
     """
 
     def __init__(self, bench, patch, module, lanes):
-        self.bench = bench
         self.seen = {}
 
         def free(bits):
@@ -132,11 +129,8 @@ class Ghost:
         self.position = Signal(range(config.sectors + 1), name="ghost_position")
         self.before = Signal(range(MAP_BITS + 1), name="ghost_before")
         self.place = Signal(PLACE_BITS, name="ghost_place")
-        raw, mapped, width = form_of(header)
-        sector_bits = ELEMENT_BITS * lanes_of(config)
-        bench.m.d.comb += self.place.eq(
-            Mux(raw, self.position * sector_bits, Mux(mapped, MAP_BITS, 0) + self.before * width)
-        )
+        self.sector_bits = ELEMENT_BITS * lanes_of(config)
+        bench.m.d.comb += self.place.eq(self.place_in(header))
         with bench.m.If(fires):
             bench.m.d.sync += [
                 self.position.eq(Mux(ends, 0, self.position + 1)),
@@ -145,6 +139,12 @@ class Ghost:
         bench.require(
             self.position < config.sectors, self.before <= self.position * lanes_of(config)
         )
+
+    def place_in(self, header):
+        """Where the sector's symbols begin in a line with a header."""
+        raw, mapped, width = form_of(header)
+        coded = Mux(mapped, MAP_BITS, 0) + self.before * width
+        return Mux(raw, self.position * self.sector_bits, coded)[:PLACE_BITS]
 
 
 def stable_header(bench, header, fires, ends):
@@ -185,15 +185,7 @@ def placer_proof(sector_bytes, patch):
         present == symbols.present,
     )
     # What was added up is the place, whatever the line's header was.
-    bench.implies(
-        inside_line,
-        inside["later"]
-        == Mux(
-            kept[6:8] == RAW,
-            ghost.position * (ELEMENT_BITS * lanes),
-            Mux(kept[5], MAP_BITS, 0) + ghost.before * kept[:5],
-        )[:PLACE_BITS],
-    )
+    bench.implies(inside_line, inside["later"] == ghost.place_in(kept))
     joined = made[1].o.payload
     bench.implies(
         fires, joined.place == ghost.place, out.place == ghost.place[3:], out.present == present
@@ -292,7 +284,7 @@ def reader_proof(sector_bytes, patch):
     raw, _mapped, width = form_of(sector.layout.header)
     fires = Signal()
     m.d.comb += fires.eq(block.o.valid & block.o.ready)
-    (picked_row, parted, spread, stepped) = (one.i.payload for one in made)
+    spread, stepped = (one.i.payload for one in made[2:])
     place = sector.place
     (bytes_of_line, at_byte, parts), ring = cut.one("picked")
     (turning, turns), row = cut.one("turned_down")
@@ -348,7 +340,6 @@ def reader_proof(sector_bytes, patch):
         Cat(stepped.tag.begins, stepped.tag.ends) == Cat(sector.begins, sector.ends),
         Cat(stepped.tag.truncated, stepped.tag.last) == Cat(line.truncated, line.last),
     )
-    del picked_row, parted
     bench.cover(fires & stepped.tag.misfilled, fires & raw)
     return bench
 
