@@ -4,6 +4,8 @@
 # make check    style and types
 # make bench    every performance figure that the documents quote
 # make verify   long proofs and sweeps; what passed for the same sources is not run again
+# make proofs   proofs that the repository has no verdict of, into its ledger (hours; goes on where it
+#               was)
 # make volume   a hundred million malformed streams through the RTL (hours; goes on where it was)
 # make mutate   faults drawn from the sources, and whether tests find them (hours; goes on where it was)
 # make coverage  lines, branches and port bits of the RTL that no bench reaches on Verilator
@@ -27,7 +29,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PINS)
 # Without bytecode each worker, and each command that a test starts, compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench verify volume mutate coverage synth capture test-torch dist site lock debian clean
+.PHONY: run test check bench verify proofs volume mutate coverage synth capture test-torch dist site lock debian clean
 
 run: $(VENV)/.run
 	$(VENV)/bin/cdma generate engine --out build/verilog --force
@@ -47,6 +49,11 @@ bench: $(VENV)/.dev debian
 # BUDGET_S: begin no test later than this; what is left is named as open.
 verify: $(VENV)/.dev debian
 	$(PYTEST) -n 2 -m "verify and not volume" --verdicts $(if $(BUDGET_S),--budget-s $(BUDGET_S))
+
+# BUDGET_S as above. What is broken off has written the verdicts that it had.
+proofs: $(VENV)/.dev debian
+	$(PYTEST) -n 2 --dist worksteal -m "" --verdicts --ledger \
+	  $(if $(BUDGET_S),--budget-s $(BUDGET_S)) tests/formal; $(PY) -m tests.formal
 
 # BUDGET_S as above; what is left is for another run.
 volume: $(VENV)/.dev

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-pytest_plugins = ["tests.lib.garbage", "tests.lib.proofs", "tests.lib.verdicts"]
+pytest_plugins = ["tests.lib.garbage", "tests.lib.verdicts", "tests.lib.proofs"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

