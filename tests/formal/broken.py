@@ -68,8 +68,8 @@ def break_contract(
     state_contracts_alone(monkeypatch)
 
 
-def find_fault(design: Elaboratable, folder: Path, *, depth: int, cover_depth: int = 20) -> None:
+def find_fault(design: Elaboratable, folder: Path, *, depth: int) -> None:
     """Assert that an assertion fails in the first `depth` cycles of a design with a fault."""
     found = rf"(?s)bmc to depth {depth}: FAIL.*Assert failed in top"
     with pytest.raises(ProofError, match=found):
-        check(design, folder, depth=depth, cover_depth=cover_depth, planted=True)
+        check(design, folder, depth=depth, planted=True)

@@ -137,10 +137,12 @@ def check(
     Parameters
     ----------
     planted
-        The design has a fault that is to be found. A counterexample that was found before for the
-        same RTL, properties, lines of both, depths and tools is told again, without its trace.
+        The design has a fault that is to be found, so no cover is looked for. A counterexample
+        that was found before for the same RTL, properties, lines of both, depths and tools is told
+        again, without its trace.
     """
-    _run(design, folder, {"bmc": depth, "cover": cover_depth}, timeout_s, planted)
+    depths = {"bmc": depth} if planted else {"bmc": depth, "cover": cover_depth}
+    _run(design, folder, depths, timeout_s, planted)
 
 
 def _run(

@@ -101,10 +101,10 @@ def test_a_planted_fault_that_was_found_is_told_again(tmp_path, refuted):
     assert len(refuted) == 2
 
 
-@pytest.mark.parametrize("change", ["rtl", "property", "depth", "cover depth", "tools"])
+@pytest.mark.parametrize("change", ["rtl", "property", "depth", "tools"])
 def test_another_fault_is_not_known(change, tmp_path, refuted, monkeypatch):
     with pytest.raises(RefutedError):
-        check(counter(9, 5), tmp_path, depth=8, cover_depth=2, planted=True)
+        check(counter(9, 5), tmp_path, depth=8, planted=True)
     if change == "tools":
         monkeypatch.setattr(sby, "version", lambda package: "another")
     bench = counter(8 if change == "rtl" else 9, 6 if change == "property" else 5)
@@ -113,7 +113,6 @@ def test_another_fault_is_not_known(change, tmp_path, refuted, monkeypatch):
             bench,
             tmp_path,
             depth=9 if change == "depth" else 8,
-            cover_depth=3 if change == "cover depth" else 2,
             planted=True,
         )
     assert len(refuted) == 2

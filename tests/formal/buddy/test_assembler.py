@@ -261,4 +261,4 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_assembler_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, EntryAssembler, *fault)
-    find_fault(assembler_proof(CONFIGS["tiny"]), tmp_path, depth=9, cover_depth=1)
+    find_fault(assembler_proof(CONFIGS["tiny"]), tmp_path, depth=9)

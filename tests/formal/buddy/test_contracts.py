@@ -261,7 +261,7 @@ FAULTS = {
 def test_wiring_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     block, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(block_proof(block, CONFIGS["tiny"]), tmp_path, depth=6, cover_depth=2)
+    find_fault(block_proof(block, CONFIGS["tiny"]), tmp_path, depth=6)
 
 
 @pytest.mark.verify
@@ -280,7 +280,7 @@ MAPPER_FAULTS = {
 def test_mapper_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
     _proof, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(mapping_proof(PAGES["8K"]), tmp_path, depth=1, cover_depth=1)
+    find_fault(mapping_proof(PAGES["8K"]), tmp_path, depth=1)
 
 
 def test_both_sides_of_each_contract_are_stated(monkeypatch):

@@ -352,4 +352,4 @@ def test_encoder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     config = CONFIGS["tiny"]
     open_encoder(config, monkeypatch)
     break_elaborate(monkeypatch, WriteEncoder, right, wrong)
-    find_fault(PROOFS[proof](config), tmp_path, depth=depth, cover_depth=1)
+    find_fault(PROOFS[proof](config), tmp_path, depth=depth)

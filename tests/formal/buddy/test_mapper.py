@@ -327,7 +327,7 @@ FAULTS = {
 def test_arithmetic_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(ARITHMETIC[proof](TINY), tmp_path, depth=1, cover_depth=1)
+    find_fault(ARITHMETIC[proof](TINY), tmp_path, depth=1)
 
 
 @pytest.mark.verify

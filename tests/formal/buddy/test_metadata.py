@@ -67,4 +67,4 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_slice_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *FAULTS[fault])
-    find_fault(uses(TINY), tmp_path, depth=32, cover_depth=1)
+    find_fault(uses(TINY), tmp_path, depth=32)

@@ -612,7 +612,7 @@ def test_a_slice_that_asks_for_another_line_is_found(fault, tmp_path, monkeypatc
     break_elaborate(monkeypatch, component, right, wrong)
     if part == "evictions":
         narrow_lines(monkeypatch, TINY)
-    find_fault(SLICE_PROOFS[part](TINY), tmp_path, depth=12, cover_depth=1)
+    find_fault(SLICE_PROOFS[part](TINY), tmp_path, depth=12)
 
 
 SHARED_FAULTS = {
@@ -645,10 +645,10 @@ def test_a_cache_that_asks_for_another_line_is_found(fault, tmp_path, monkeypatc
     block, component, right, wrong = SHARED_FAULTS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
     config = CACHES["paper_3_2"]
-    find_fault(shared_proof(BLOCKS[block](config), config), tmp_path, depth=6, cover_depth=1)
+    find_fault(shared_proof(BLOCKS[block](config), config), tmp_path, depth=6)
 
 
 @pytest.mark.verify
 def test_lookups_that_come_without_a_source_are_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, LookupArbiter, "space & valid.any()", "space")
-    find_fault(lookups_proof(TINY), tmp_path, depth=4, cover_depth=1)
+    find_fault(lookups_proof(TINY), tmp_path, depth=4)

@@ -87,4 +87,4 @@ FAULTS = {
 def test_queues_with_a_fault_are_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, SpillQueues, *FAULTS[fault])
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
-        check(order_proof(), tmp_path, depth=DEPTH, cover_depth=12, planted=True)
+        check(order_proof(), tmp_path, depth=DEPTH, planted=True)

@@ -393,4 +393,4 @@ def test_response_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     if proof == "sectors":
         open_response(config, monkeypatch)
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(PROOFS[proof](config), tmp_path, depth=8, cover_depth=1)
+    find_fault(PROOFS[proof](config), tmp_path, depth=8)

@@ -252,4 +252,4 @@ FAULTS = {
 def test_writer_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     open_queues(monkeypatch, whole=False)
     break_elaborate(monkeypatch, RunWriter, *fault)
-    find_fault(writer_proof(SHAPES["tiny-device"]), tmp_path, depth=10, cover_depth=1)
+    find_fault(writer_proof(SHAPES["tiny-device"]), tmp_path, depth=10)

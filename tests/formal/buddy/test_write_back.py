@@ -438,4 +438,4 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_write_back_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, WriteBack, *fault)
-    find_fault(back_proof(CONFIGS["tiny"]), tmp_path, depth=14, cover_depth=1)
+    find_fault(back_proof(CONFIGS["tiny"]), tmp_path, depth=14)

@@ -182,4 +182,4 @@ FAULTS = {
 @pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_a_crossing_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, Axi4ClockCrossing, *fault)
-    find_fault(crossing_bench(PRESETS["tiny"]), tmp_path, depth=40, cover_depth=24)
+    find_fault(crossing_bench(PRESETS["tiny"]), tmp_path, depth=40)

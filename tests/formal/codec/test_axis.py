@@ -111,7 +111,7 @@ FAULTS = {
 def test_ports_with_a_fault_are_found(fault, tmp_path, monkeypatch, any_checksums):
     top, *change = fault
     break_elaborate(monkeypatch, *change)
-    find_fault(port_proof(top, TINY, whole=False), tmp_path, depth=10, cover_depth=30)
+    find_fault(port_proof(top, TINY, whole=False), tmp_path, depth=10)
 
 
 @pytest.mark.verify

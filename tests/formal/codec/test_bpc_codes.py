@@ -366,7 +366,7 @@ FAULTS = {
 def test_a_wrong_code_is_found(fault, monkeypatch, tmp_path):
     component, right, wrong, proof = FAULTS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(proof(), tmp_path, depth=1, cover_depth=1)
+    find_fault(proof(), tmp_path, depth=1)
 
 
 @pytest.mark.verify
@@ -379,4 +379,4 @@ def test_a_wrong_code_is_found(fault, monkeypatch, tmp_path):
 )
 def test_slices_that_are_gathered_wrongly_are_found(right, wrong, monkeypatch, tmp_path):
     break_elaborate(monkeypatch, PlaneClassifier, right, wrong)
-    find_fault(slices_proof(SLICED[32]), tmp_path, depth=8, cover_depth=8)
+    find_fault(slices_proof(SLICED[32]), tmp_path, depth=8)

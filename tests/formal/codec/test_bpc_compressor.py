@@ -459,7 +459,7 @@ FAULTS = {
 def test_compressor_with_a_fault_is_found(fault, monkeypatch, tmp_path):
     proof, right, wrong = FAULTS[fault]
     break_elaborate(monkeypatch, BpcCompressor, right, wrong)
-    find_fault(proof(32, monkeypatch), tmp_path, depth=16, cover_depth=1)
+    find_fault(proof(32, monkeypatch), tmp_path, depth=16)
 
 
 @pytest.mark.verify
@@ -467,4 +467,4 @@ def test_next_entry_after_a_stall_is_found(monkeypatch, tmp_path):
     # Entries of several sectors are never as near as to be read while one waits.
     right, wrong = "kept.read_enable.eq(advance)", "kept.read_enable.eq(1)"
     break_elaborate(monkeypatch, BpcCompressor, right, wrong)
-    find_fault(entries_proof(128, monkeypatch), tmp_path, depth=12, cover_depth=1)
+    find_fault(entries_proof(128, monkeypatch), tmp_path, depth=12)

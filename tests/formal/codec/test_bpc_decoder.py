@@ -708,7 +708,7 @@ def test_registers_with_a_fault_are_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, PlaneSteps, *REGISTER_FAULTS[fault])
     bench = Bench()
     steps_proof(bench, range(2, 4), REGISTERS, monkeypatch)
-    find_fault(bench, tmp_path, depth=4, cover_depth=1)
+    find_fault(bench, tmp_path, depth=4)
 
 
 @pytest.mark.verify
@@ -723,7 +723,7 @@ def test_rest_with_a_fault_is_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, PlaneSteps, right, wrong)
     bench = Bench()
     steps_proof(bench, range(2, 4), REST, monkeypatch)
-    find_fault(bench, tmp_path, depth=4, cover_depth=1)
+    find_fault(bench, tmp_path, depth=4)
 
 
 @pytest.mark.verify
@@ -743,16 +743,14 @@ def test_last_step_with_a_fault_is_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, LastStep, right, wrong)
     bench = Bench()
     last_proof(bench, monkeypatch)
-    find_fault(bench, tmp_path, depth=2, cover_depth=2)
+    find_fault(bench, tmp_path, depth=2)
 
 
 @pytest.mark.verify
 def test_bytes_in_another_order_are_found(tmp_path, monkeypatch):
     right, wrong = "for k in reversed(range(CODE_BYTES))", "for k in range(CODE_BYTES)"
     break_elaborate(monkeypatch, BpcPlaneDecoder, right, wrong)
-    find_fault(
-        decoder_proof(EntryConfig(sector_bytes=32), monkeypatch), tmp_path, depth=6, cover_depth=1
-    )
+    find_fault(decoder_proof(EntryConfig(sector_bytes=32), monkeypatch), tmp_path, depth=6)
 
 
 @pytest.mark.parametrize(
@@ -761,7 +759,7 @@ def test_bytes_in_another_order_are_found(tmp_path, monkeypatch):
 )
 def test_run_that_is_left_wrongly_is_found(right, wrong, tmp_path, monkeypatch):
     break_function(monkeypatch, plane_steps, "run_left_behind", right, wrong)
-    find_fault(left_proof(), tmp_path, depth=1, cover_depth=1)
+    find_fault(left_proof(), tmp_path, depth=1)
 
 
 THEOREMS = {"run left": left_proof, "still": still_proof}

@@ -292,7 +292,7 @@ def test_a_piece_is_shifted_to_any_place(most, tmp_path):
 )
 def test_a_piece_that_is_shifted_wrongly_is_found(right, wrong, monkeypatch, tmp_path):
     break_function(monkeypatch, compressor, "_shifted", right, wrong)
-    find_fault(shift_proof(32), tmp_path, depth=1, cover_depth=1)
+    find_fault(shift_proof(32), tmp_path, depth=1)
 
 
 @pytest.mark.parametrize(

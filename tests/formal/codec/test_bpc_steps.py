@@ -258,7 +258,7 @@ FAULTS = {
 def test_step_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     part, right, wrong = fault
     break_elaborate(monkeypatch, StepReader, right, wrong)
-    find_fault(step_proof(part, monkeypatch), tmp_path, depth=1, cover_depth=1)
+    find_fault(step_proof(part, monkeypatch), tmp_path, depth=1)
 
 
 @pytest.mark.verify
@@ -271,13 +271,13 @@ def test_codes_that_are_chosen_one_bit_beside_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(step_reader, "behind_code", beside)
     for name, bench in (("step", step_proof("code_1", monkeypatch)), ("behind", behind_proof(32))):
         (tmp_path / name).mkdir()
-        find_fault(bench, tmp_path / name, depth=1, cover_depth=1)
+        find_fault(bench, tmp_path / name, depth=1)
 
 
 @pytest.mark.verify
 def test_window_that_ignores_a_bit_of_the_place_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, StepReader, "self.place_again[-2], ", "self.place_again[-1], ")
-    find_fault(window_proof(monkeypatch), tmp_path, depth=1, cover_depth=1)
+    find_fault(window_proof(monkeypatch), tmp_path, depth=1)
 
 
 BUILDER_FAULTS = {
@@ -290,4 +290,4 @@ BUILDER_FAULTS = {
 @pytest.mark.parametrize("fault", configs(BUILDER_FAULTS, quick=()))
 def test_builder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, PlaneBuilder, *fault)
-    find_fault(builder_proof(), tmp_path, depth=1, cover_depth=1)
+    find_fault(builder_proof(), tmp_path, depth=1)

@@ -301,7 +301,7 @@ def test_builder_does_so_in_two_sectors(part, tmp_path, monkeypatch):
 )
 def test_carry_save_adder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_function(monkeypatch, word_builder, "_carry_save", *fault)
-    find_fault(full_adders_proof(), tmp_path, depth=1, cover_depth=1)
+    find_fault(full_adders_proof(), tmp_path, depth=1)
 
 
 @pytest.mark.verify
@@ -316,7 +316,7 @@ def test_carry_save_adder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
 )
 def test_network_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_function(monkeypatch, word_builder, *fault)
-    find_fault(networks_proof(monkeypatch), tmp_path, depth=1, cover_depth=1)
+    find_fault(networks_proof(monkeypatch), tmp_path, depth=1)
 
 
 @pytest.mark.verify
@@ -335,4 +335,4 @@ def test_builder_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, BpcWordBuilder, *fault)
     bench = Bench()
     builder_proof(bench, EntryConfig(sector_bytes=64), monkeypatch)
-    find_fault(bench, tmp_path, depth=5, cover_depth=1)
+    find_fault(bench, tmp_path, depth=5)

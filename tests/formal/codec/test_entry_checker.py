@@ -274,4 +274,4 @@ def test_check_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
     bench = PROOFS[proof](CONFIGS["E4"], monkeypatch)
-    find_fault(bench, tmp_path, depth=4, cover_depth=1)
+    find_fault(bench, tmp_path, depth=4)

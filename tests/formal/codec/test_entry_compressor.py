@@ -202,14 +202,14 @@ FAULTS = {
 def test_compressor_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     open_compressor(monkeypatch)
     break_elaborate(monkeypatch, EntryCompressor, *fault)
-    find_fault(compressor_proof(CONFIGS["32-best-of"]), tmp_path, depth=6, cover_depth=1)
+    find_fault(compressor_proof(CONFIGS["32-best-of"]), tmp_path, depth=6)
 
 
 @pytest.mark.verify
 def test_class_that_is_too_small_is_found(tmp_path, monkeypatch):
     open_compressor(monkeypatch)
     break_function(monkeypatch, compressor, "_class_of", "length > limit", "length > limit + 8")
-    find_fault(compressor_proof(CONFIGS["32-best-of"]), tmp_path, depth=6, cover_depth=1)
+    find_fault(compressor_proof(CONFIGS["32-best-of"]), tmp_path, depth=6)
 
 
 def collector_proof(config: EntryConfig) -> Bench:
@@ -304,7 +304,7 @@ COLLECTOR_FAULTS = {
 @pytest.mark.parametrize("fault", COLLECTOR_FAULTS.values(), ids=COLLECTOR_FAULTS)
 def test_collector_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, ZvcCollector, *fault)
-    find_fault(collector_proof(CONFIGS["32-best-of"]), tmp_path, depth=8, cover_depth=1)
+    find_fault(collector_proof(CONFIGS["32-best-of"]), tmp_path, depth=8)
 
 
 def three_proof(config: EntryConfig) -> Bench:
@@ -405,4 +405,4 @@ THREE_FAULTS = {
 def test_best_of_three_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     open_three(monkeypatch)
     break_elaborate(monkeypatch, BestOfThreeCompressor, *fault)
-    find_fault(three_proof(THREE["64"]), tmp_path, depth=6, cover_depth=1)
+    find_fault(three_proof(THREE["64"]), tmp_path, depth=6)

@@ -183,7 +183,7 @@ FAULTS = {
 def test_decompressor_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     open_decompressor(monkeypatch)
     break_elaborate(monkeypatch, EntryDecompressor, *fault)
-    find_fault(decompressor_proof(CONFIGS["32-best-of"]), tmp_path, depth=6, cover_depth=1)
+    find_fault(decompressor_proof(CONFIGS["32-best-of"]), tmp_path, depth=6)
 
 
 def open_three(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ THREE_FAULTS = {
 def test_best_of_three_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     open_three(monkeypatch)
     break_elaborate(monkeypatch, BestOfThreeDecompressor, *fault)
-    find_fault(three_proof(THREE["64"]), tmp_path, depth=4, cover_depth=1)
+    find_fault(three_proof(THREE["64"]), tmp_path, depth=4)
 
 
 def sectors_proof(config: EntryConfig) -> Bench:
@@ -386,7 +386,7 @@ CUTTER_FAULTS = {
 def test_cutter_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, LineCutter, *fault)
     bench = lines_proof(CONFIGS["32-best-of"], monkeypatch)
-    find_fault(bench, tmp_path, depth=6, cover_depth=1)
+    find_fault(bench, tmp_path, depth=6)
 
 
 @pytest.mark.verify
@@ -394,4 +394,4 @@ def test_sectors_of_codes_that_are_not_zeros_are_found(tmp_path, monkeypatch):
     break_elaborate(
         monkeypatch, SectorCutter, "Mux(kept.metadata == AS_IT_IS, kept.data, 0)", "kept.data"
     )
-    find_fault(sectors_proof(EntryConfig(mode="bpc")), tmp_path, depth=4, cover_depth=1)
+    find_fault(sectors_proof(EntryConfig(mode="bpc")), tmp_path, depth=4)

@@ -264,7 +264,7 @@ def test_turns_by_half_a_ring_less_are_found(tmp_path, monkeypatch):
         return real(m, ring, amount[:-1], **options)
 
     monkeypatch.setattr(f"{__name__}.turned_up", short)
-    find_fault(turn_proof(8), tmp_path, depth=1, cover_depth=1)
+    find_fault(turn_proof(8), tmp_path, depth=1)
 
 
 @pytest.mark.verify

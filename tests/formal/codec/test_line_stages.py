@@ -322,4 +322,4 @@ FAULTS = {
 def test_lines_that_are_lost_or_changed_are_found(fault, tmp_path, monkeypatch):
     component, right, wrong, proof = FAULTS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(PROOFS[proof]("bf16-S32", monkeypatch), tmp_path, depth=6, cover_depth=1)
+    find_fault(PROOFS[proof]("bf16-S32", monkeypatch), tmp_path, depth=6)

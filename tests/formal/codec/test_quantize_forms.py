@@ -201,7 +201,7 @@ def test_form_of_a_line_is_the_shortest(sector_bytes, tmp_path, monkeypatch):
 )
 def test_another_form_is_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, FormMeter, right, wrong)
-    find_fault(form_proof(64, monkeypatch), tmp_path, depth=4, cover_depth=1)
+    find_fault(form_proof(64, monkeypatch), tmp_path, depth=4)
 
 
 @pytest.mark.verify
@@ -209,4 +209,4 @@ def test_a_length_that_is_too_short_is_found(tmp_path, monkeypatch):
     break_function(
         monkeypatch, meter, "_bit_length", "reaches[n] & ~reaches[n + span]", "reaches[n]"
     )
-    find_fault(length_proof(), tmp_path, depth=1, cover_depth=1)
+    find_fault(length_proof(), tmp_path, depth=1)

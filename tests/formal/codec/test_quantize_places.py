@@ -463,4 +463,4 @@ FAULTS = {
 def test_symbols_that_are_elsewhere_are_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong = FAULTS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(PROOFS[proof](32, monkeypatch), tmp_path, depth=4, cover_depth=1)
+    find_fault(PROOFS[proof](32, monkeypatch), tmp_path, depth=4)

@@ -202,4 +202,4 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_sectors_that_come_back_otherwise_are_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, LineRestorer, *FAULTS[fault])
-    find_fault(restored_proof(64, monkeypatch), tmp_path, depth=12, cover_depth=1)
+    find_fault(restored_proof(64, monkeypatch), tmp_path, depth=12)

@@ -170,4 +170,4 @@ def test_numbers_come_back_from_their_differences(case, tmp_path, monkeypatch):
 )
 def test_other_numbers_are_found(right, wrong, kind, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, Restorer, right, wrong)
-    find_fault(restorer_proof(64, kind, monkeypatch), tmp_path, depth=4, cover_depth=1)
+    find_fault(restorer_proof(64, kind, monkeypatch), tmp_path, depth=4)

@@ -127,7 +127,7 @@ def test_every_number_comes_back_from_its_symbol(sector_bytes, tmp_path, monkeyp
 )
 def test_symbols_of_other_numbers_are_found(component, right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(symbol_proof(32, monkeypatch), tmp_path, depth=4, cover_depth=4)
+    find_fault(symbol_proof(32, monkeypatch), tmp_path, depth=4)
 
 
 @pytest.mark.verify
@@ -135,4 +135,4 @@ def test_a_size_that_is_one_less_is_found(tmp_path, monkeypatch):
     right, wrong = "Cat(C(0, 1), ~size)", "Cat(C(0, 1), size)"
     break_function(monkeypatch, forms, "symbols_of", right, wrong)
     monkeypatch.setattr(placer, "symbols_of", forms.symbols_of)
-    find_fault(symbol_proof(32, monkeypatch), tmp_path, depth=4, cover_depth=4)
+    find_fault(symbol_proof(32, monkeypatch), tmp_path, depth=4)

@@ -272,4 +272,4 @@ def test_packer_with_a_fault_is_found(fault, tmp_path, monkeypatch):
 @pytest.mark.verify
 def test_packer_that_forgets_the_head_of_an_empty_line_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, Packer, "masked.eq(beat.sol & ~beat.empty)", "masked.eq(beat.sol)")
-    find_fault(head_proof(TINY, monkeypatch), tmp_path, depth=1, cover_depth=1)
+    find_fault(head_proof(TINY, monkeypatch), tmp_path, depth=1)

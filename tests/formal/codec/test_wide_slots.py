@@ -311,7 +311,7 @@ def test_head_announces_its_ones(element_bytes, tmp_path):
 @pytest.mark.verify
 def test_count_that_drops_a_carry_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr("cdma.hw.lib.count._majority", lambda bits: bits[0] & bits[1])
-    find_fault(ones_proof(8), tmp_path, depth=1, cover_depth=1)
+    find_fault(ones_proof(8), tmp_path, depth=1)
 
 
 FAULTS = {
@@ -333,4 +333,4 @@ def test_ring_with_a_fault_is_found(fault, tmp_path, monkeypatch):
 @pytest.mark.verify
 def test_view_that_begins_a_lane_too_far_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, ElementSlots, "view[i + distance] if", "view[i + 1] if")
-    find_fault(view_proof(NARROW["4x4"], 1), tmp_path, depth=1, cover_depth=1)
+    find_fault(view_proof(NARROW["4x4"], 1), tmp_path, depth=1)

@@ -264,4 +264,4 @@ def test_unpacker_with_a_fault_is_found(fault, tmp_path, monkeypatch):
 @pytest.mark.verify
 def test_second_line_that_is_picked_a_word_too_far_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, Unpacker, "distance = 1 << k", "distance = 1 + k")
-    find_fault(behind_proof(SHIPPED["E4-S32"], 1), tmp_path, depth=1, cover_depth=1)
+    find_fault(behind_proof(SHIPPED["E4-S32"], 1), tmp_path, depth=1)

@@ -494,7 +494,7 @@ def test_ones_of_a_mask_are_counted(form, tmp_path):
 def test_codes_that_are_looked_up_wrongly_are_found(tmp_path, monkeypatch):
     right, wrong = "-32 <= signed < 32", "-4 <= signed < 32"
     break_function(monkeypatch, classes, "code_of", right, wrong)
-    find_fault(code_proof(), tmp_path, depth=1, cover_depth=1)
+    find_fault(code_proof(), tmp_path, depth=1)
 
 
 FAULTS = {
@@ -554,7 +554,7 @@ FAULTS = {
 def test_codes_and_heads_that_are_wrong_are_found(fault, tmp_path, monkeypatch):
     component, right, wrong, proof = FAULTS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(proof(monkeypatch), tmp_path, depth=1, cover_depth=1)
+    find_fault(proof(monkeypatch), tmp_path, depth=1)
 
 
 @pytest.mark.verify
@@ -567,4 +567,4 @@ def test_codes_and_heads_that_are_wrong_are_found(fault, tmp_path, monkeypatch):
 )
 def test_plan_of_another_layout_is_found(right, wrong, tmp_path, monkeypatch):
     break_function(monkeypatch, meter, "fields_of", right, wrong)
-    find_fault(plan_proof(FORMATS["bf16"], monkeypatch), tmp_path, depth=1, cover_depth=1)
+    find_fault(plan_proof(FORMATS["bf16"], monkeypatch), tmp_path, depth=1)

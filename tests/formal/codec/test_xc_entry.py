@@ -73,4 +73,4 @@ def test_a_room_that_forgets_the_kind_is_found(tmp_path, monkeypatch):
         return end_bytes > Const((code_bits + 1) // 8)
 
     monkeypatch.setattr(meter, "is_beyond", larger)
-    find_fault(room_proof(), tmp_path, depth=1, cover_depth=1)
+    find_fault(room_proof(), tmp_path, depth=1)

@@ -304,7 +304,7 @@ def test_rings_that_go_elsewhere_are_found(name, tmp_path, monkeypatch):
     right, wrong, proof = FAULTS[name]
     break_function(monkeypatch, places, name, right, wrong)
     bench = proof(8) if proof is turned_down_proof else proof(8, 32)
-    find_fault(bench, tmp_path, depth=1, cover_depth=1)
+    find_fault(bench, tmp_path, depth=1)
 
 
 @pytest.mark.verify
@@ -318,7 +318,7 @@ def test_rings_that_go_elsewhere_are_found(name, tmp_path, monkeypatch):
 )
 def test_pieces_that_are_joined_elsewhere_are_found(name, right, wrong, tmp_path, monkeypatch):
     break_function(monkeypatch, fields, name, right, wrong)
-    find_fault(join_proof(8, range(9)), tmp_path, depth=1, cover_depth=1)
+    find_fault(join_proof(8, range(9)), tmp_path, depth=1)
 
 
 @pytest.mark.verify
@@ -333,4 +333,4 @@ def test_pieces_that_are_joined_elsewhere_are_found(name, right, wrong, tmp_path
 )
 def test_lines_that_are_joined_wrongly_are_found(right, wrong, tmp_path, monkeypatch):
     break_function(monkeypatch, window, "line_of", right, wrong)
-    find_fault(window_proof("bf16-S64"), tmp_path, depth=4, cover_depth=4)
+    find_fault(window_proof("bf16-S64"), tmp_path, depth=4)

@@ -91,4 +91,4 @@ def test_verdict_is_on_all_of_the_line(shape, tmp_path, monkeypatch):
 )
 def test_another_verdict_is_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, LineJudge, right, wrong)
-    find_fault(judge_proof("bf16-S32", monkeypatch), tmp_path, depth=4, cover_depth=4)
+    find_fault(judge_proof("bf16-S32", monkeypatch), tmp_path, depth=4)

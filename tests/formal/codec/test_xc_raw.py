@@ -172,4 +172,4 @@ def test_each_raw_line_is_answered_by_its_own_counts(shape, tmp_path, monkeypatc
 )
 def test_raw_lines_that_are_checked_otherwise_are_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RawChecker, right, wrong)
-    find_fault(checker_proof("bf16-S32", monkeypatch), tmp_path, depth=6, cover_depth=1)
+    find_fault(checker_proof("bf16-S32", monkeypatch), tmp_path, depth=6)

@@ -511,7 +511,7 @@ FAULTS = {
 def test_fields_that_are_elsewhere_are_found(fault, tmp_path, monkeypatch):
     component, right, wrong, proof = FAULTS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(PROOFS[proof]("bf16-S64", monkeypatch), tmp_path, depth=4, cover_depth=4)
+    find_fault(PROOFS[proof]("bf16-S64", monkeypatch), tmp_path, depth=4)
 
 
 REFUSALS = {
@@ -587,4 +587,4 @@ REFUSALS = {
 def test_bits_behind_and_between_fields_are_found(fault, tmp_path, monkeypatch):
     component, right, wrong, proof, shape = REFUSALS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(PROOFS[proof](shape, monkeypatch), tmp_path, depth=3, cover_depth=1)
+    find_fault(PROOFS[proof](shape, monkeypatch), tmp_path, depth=3)

@@ -382,11 +382,11 @@ FAULTS = {
 def test_fields_that_are_elsewhere_are_found(fault, tmp_path, monkeypatch):
     component, right, wrong, proof = FAULTS[fault]
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(PROOFS[proof]("bf16-S64", monkeypatch), tmp_path, depth=4, cover_depth=4)
+    find_fault(PROOFS[proof]("bf16-S64", monkeypatch), tmp_path, depth=4)
 
 
 @pytest.mark.verify
 def test_trimmed_rests_that_are_joined_elsewhere_are_found(tmp_path, monkeypatch):
     right, wrong = "[width << level] * len(row)", "[width << level + 1] * len(row)"
     break_elaborate(monkeypatch, FieldPlacer, right, wrong)
-    find_fault(placer_proof("fp32-S64", monkeypatch), tmp_path, depth=3, cover_depth=1)
+    find_fault(placer_proof("fp32-S64", monkeypatch), tmp_path, depth=3)

@@ -240,10 +240,10 @@ CONTRACT_FAULTS = {
 @pytest.mark.parametrize("fault", configs(CONTRACT_FAULTS, quick=()))
 def test_sender_that_breaks_its_contract_is_found(fault, tmp_path, monkeypatch):
     break_contract(monkeypatch, BurstSender, *fault)
-    find_fault(sender_proof(SHAPES["device-32"], chained=True), tmp_path, depth=10, cover_depth=21)
+    find_fault(sender_proof(SHAPES["device-32"], chained=True), tmp_path, depth=10)
 
 
 @pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_sender_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, BurstSender, *fault)
-    find_fault(sender_proof(SHAPES["device-32"]), tmp_path, depth=20, cover_depth=21)
+    find_fault(sender_proof(SHAPES["device-32"]), tmp_path, depth=20)

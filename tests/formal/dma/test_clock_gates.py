@@ -159,4 +159,4 @@ def test_nothing_changes_while_a_clock_stops(kind, tmp_path):
 @pytest.mark.verify
 def test_a_clock_that_stops_amid_a_job_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, PathActivity, "self.job_valid | (jobs != 0)", "self.job_valid")
-    find_fault(stopping_bench(OutPath), tmp_path, depth=14, cover_depth=2)
+    find_fault(stopping_bench(OutPath), tmp_path, depth=14)

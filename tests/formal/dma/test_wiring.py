@@ -428,4 +428,4 @@ FAULTS = {
 def test_wiring_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     block, name, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
-    find_fault(proof_of(block, ENGINES[name]), tmp_path, depth=2, cover_depth=2)
+    find_fault(proof_of(block, ENGINES[name]), tmp_path, depth=2)

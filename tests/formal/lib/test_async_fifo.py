@@ -140,7 +140,7 @@ FAULTS = {
 def test_a_faulty_async_fifo_is_found(fault, monkeypatch, tmp_path):
     for right, wrong in fault:
         break_elaborate(monkeypatch, AsyncFifo, right, wrong)
-    find_fault(queue_bench(2, is_open=False), tmp_path, depth=20, cover_depth=25)
+    find_fault(queue_bench(2, is_open=False), tmp_path, depth=20)
 
 
 def reset_bench(
@@ -204,11 +204,11 @@ def test_resets_lose_what_is_stored_and_nothing_else(kind, tmp_path):
 
 def test_a_reset_that_is_too_short_is_found(tmp_path):
     bench = reset_bench(5, is_asynchronous=False, sides="read")
-    find_fault(bench, tmp_path, depth=15, cover_depth=20)
+    find_fault(bench, tmp_path, depth=15)
 
 
 @pytest.mark.verify
 def test_a_pointer_that_is_not_behind_the_state_is_found(monkeypatch, tmp_path):
     break_elaborate(monkeypatch, AsyncFifo, "self.stages + 1, other", "self.stages, other")
     bench = reset_bench(is_asynchronous=False, sides="write")
-    find_fault(bench, tmp_path, depth=20, cover_depth=24)
+    find_fault(bench, tmp_path, depth=20)
