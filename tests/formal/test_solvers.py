@@ -1,0 +1,106 @@
+"""The program that asks Yices and CaDiCaL: it answers as Yices alone does, whoever is first."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.formal import solvers
+from tests.formal.sby import find_tools
+from tests.formal.solvers import Race, clauses_of, question_of
+
+TWO_NUMBERS = """(set-option :produce-models true)
+(set-logic QF_ABV)
+(declare-fun a () (_ BitVec 12))
+(declare-fun |b c| () (_ BitVec 12))
+"""
+ORDER = "(assert (not (= (bvmul a |b c|) (bvmul |b c| a))))\n"
+"""Nobody finds numbers of which that holds."""
+FACTORS = """(assert (= (bvmul ((_ zero_extend 12) a) ((_ zero_extend 12) |b c|)) (_ bv9797 24)))
+(assert (bvult (_ bv1 12) a))
+(assert (bvult a |b c|))
+"""
+"""97 and 101 are the only ones."""
+FLAGS = """(set-logic QF_BV)
+(declare-fun |a b| () Bool)
+(declare-fun c () Bool)
+(assert (not (and |a b| c)))
+"""
+ARRAY = """(set-logic QF_ABV)
+(declare-fun m () (Array (_ BitVec 4) (_ BitVec 4)))
+(assert (not (= (select m #x1) (select m #x1))))
+"""
+SOON = {"Yices is first": 60.0, "CaDiCaL is asked": 0.0, "both are": 0.0}
+
+
+@pytest.fixture(params=SOON)
+def race(request, monkeypatch):
+    """Makes a race in which Yices, CaDiCaL, or both come to an answer."""
+    monkeypatch.setattr(solvers, "SOON_S", SOON[request.param])
+    if request.param == "both are":
+        monkeypatch.setattr(solvers, "ALONE_S", 0.0)
+    races = []
+
+    def begin(question: str) -> Race:
+        races.append(Race(find_tools()["YICES"], [], question))
+        return races[-1]
+
+    yield begin
+    for one in races:
+        one.close()
+
+
+def asked_of(race: Race, command: str) -> str:
+    assert race.first.stdin is not None
+    assert race.first.stdout is not None
+    race.first.stdin.write(command.encode())
+    return race.first.stdout.readline().decode()
+
+
+def test_what_has_no_solution_has_none(race):
+    assert race(f"{TWO_NUMBERS}{ORDER}(check-sat)\n").answer() == "unsat\n"
+
+
+def test_solution_has_a_model(race):
+    runner = race(f"{TWO_NUMBERS}{FACTORS}(check-sat)\n")
+    assert runner.answer() == "sat\n"
+    assert asked_of(runner, "(get-value (a))\n") == "((a #b000001100001))\n"
+
+
+@pytest.mark.parametrize(
+    ("assumed", "answer"), [("|a b| c", "unsat\n"), ("|a b|", "sat\n"), ("", "sat\n")]
+)
+def test_assumptions_count(assumed, answer, race):
+    runner = race(f"{FLAGS}(check-sat-assuming ({assumed}))\n")
+    assert runner.answer() == answer
+
+
+def test_arrays_are_left_to_yices(race):
+    assert clauses_of(f"{ARRAY}(check-sat)\n") is None
+    assert race(f"{ARRAY}(check-sat)\n").answer() == "unsat\n"
+
+
+def test_clauses_have_all_that_was_asserted():
+    text = clauses_of(f"{FLAGS}(check-sat-assuming (|a b| c))")
+    assert text is not None
+    lines = text.splitlines()
+    assert lines[0] == "(set-logic QF_BV)"
+    assert lines[-3:] == ["(assert |a b|)", "(assert c)", "(check-sat)"]
+    assert set(FLAGS.splitlines()[1:]) < set(lines)
+
+
+def test_question_ends_where_it_is_asked():
+    lines = iter(["(assert a)\n", "(check-sat)\n", "(get-value (a))\n"])
+    assert question_of(lines) == "(assert a)\n(check-sat)\n"
+    assert next(lines) == "(get-value (a))\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--incremental"]])
+def test_program_answers_what_comes_behind_the_question(options):
+    yices = find_tools()["YICES"]
+    command = [sys.executable, str(Path(solvers.__file__)), yices, *options]
+    text = f"{TWO_NUMBERS}{FACTORS}(check-sat)\n(get-value (|b c|))\n(exit)\n"
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split("\n")[:2] == ["sat", "((|b c| #b000001100101))"]
+    assert done.stderr == ""
