@@ -214,9 +214,10 @@ def _write(path: Path, text: str) -> None:
 def _script(depths: dict[str, int], timeout_s: int) -> str:
     tasks = "\n".join(depths)
     options = "\n".join(f"{mode}: mode {mode}\n{mode}: depth {k}" for mode, k in depths.items())
-    # An induction is one long question, others are many short ones.
+    # What is asked of one cycle is one long question, what is of many are short ones.
+    long = {mode for mode, k in depths.items() if mode == "prove" or (mode == "bmc" and k == 1)}
     engines = "\n".join(
-        f"{mode}: smtbmc yices" + (" -- --noincr" if mode == "prove" else "") for mode in depths
+        f"{mode}: smtbmc yices" + (" -- --noincr" if mode in long else "") for mode in depths
     )
     return (
         f"[tasks]\n{tasks}\n[options]\n{options}\ntimeout {timeout_s}\n"

@@ -233,7 +233,10 @@ class Keys:
         return digest(item.nodeid, self._module(item)[1])
 
     def sources(self, item: pytest.Item) -> str:
-        """A hash of a test's sources, less those of pytest's plugins, and of what makes RTL."""
+        """A hash of a test's sources, and of what makes RTL of them.
+
+        Without pytest's plugins and what asks the solvers, as of tools a ledger has no part in it.
+        """
         return self._module(item)[2]
 
     def closure(self, item: pytest.Item) -> frozenset[str]:
@@ -251,7 +254,7 @@ class Keys:
             parts += map(str, self.config.getoption("pythonwarnings") or [])
             if PATHS in names:
                 parts.append(checkout.everything)
-            own = checkout.closure([checkout.name_of(path)])
+            own = checkout.closure([checkout.name_of(path)]) - ledger.DECIDING
             content = digest(checkout.sources(own), checkout.data(own), version("amaranth"))[:12]
             self._of_module[path] = (names, digest(*parts), content)
         return self._of_module[path]
