@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from amaranth.back import rtlil
@@ -100,6 +101,8 @@ def find_tools() -> dict[str, str]:
         if path is None:
             raise ProofError(f"{program} is missing; install it with: pip install -e '.[dev]'")
         tools[variable] = path
+    if find_spec("pysat") is None:
+        raise ProofError("python-sat is missing; install it with: pip install -e '.[dev]'")
     return tools
 
 

@@ -108,7 +108,9 @@ class Race:
         made = subprocess.run(export, capture_output=True)
         if made.returncode != 0 or not file.exists():
             return None
-        return subprocess.Popen([sys.executable, __file__, "--clauses", str(file)])
+        # What it says of itself is no answer to smtbmc.
+        command = [sys.executable, __file__, "--clauses", str(file)]
+        return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def _first_of_both(self, second: subprocess.Popen[bytes]) -> int:
         """Status of CaDiCaL, or that of a solution if Yices has answered before."""

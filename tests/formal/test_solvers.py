@@ -1,5 +1,6 @@
 """The program that asks two solvers: it answers as Yices alone does, whoever is first."""
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,14 @@ import pytest
 
 from tests.formal import solvers
 from tests.formal.sby import find_tools
-from tests.formal.solvers import Race, clauses_of, question_of
+from tests.formal.solvers import (
+    SATISFIABLE,
+    UNSATISFIABLE,
+    Race,
+    clauses_of,
+    question_of,
+    solve,
+)
 
 TWO_NUMBERS = """(set-option :produce-models true)
 (set-logic QF_ABV)
@@ -104,3 +112,40 @@ def test_program_answers_what_comes_behind_the_question(options):
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
     assert done.stdout.split("\n")[:2] == ["sat", "((|b c| #b000001100101))"]
     assert done.stderr == ""
+
+
+def formula(seed: int) -> str:
+    """Some random equations and inequalities of five numbers."""
+    draw = random.Random(seed)
+    names = [f"x{i}" for i in range(5)]
+
+    def term(depth: int) -> str:
+        if depth == 0:
+            return draw.choice([*names, f"(_ bv{draw.randrange(256)} 8)"])
+        operation = draw.choice(["bvadd", "bvmul", "bvand", "bvor", "bvxor", "bvshl", "bvlshr"])
+        return f"({operation} {term(depth - 1)} {term(depth - 1)})"
+
+    lines = [f"(declare-fun {name} () (_ BitVec 8))" for name in names]
+    for _ in range(9):
+        relation = draw.choice(["=", "bvult", "bvsle", "distinct"])
+        lines.append(f"(assert ({relation} {term(2)} {term(2)}))")
+    return "\n".join(["(set-logic QF_BV)", *lines, "(check-sat)", ""])
+
+
+def test_clauses_have_a_solution_when_the_question_has(tmp_path):
+    yices = find_tools()["YICES"]
+    found = {SATISFIABLE: "sat", UNSATISFIABLE: "unsat"}
+    answers = []
+    for seed in range(60):
+        question, file = formula(seed), tmp_path / f"{seed}.cnf"
+        text = clauses_of(question)
+        assert text is not None
+        (tmp_path / "question.smt2").write_text(text)
+        export = [yices, f"--dimacs={file}", str(tmp_path / "question.smt2")]
+        subprocess.run(export, check=True, capture_output=True)
+        # Of what it sees through at once, it writes no clauses.
+        if file.exists():
+            alone = subprocess.run([yices], input=question, capture_output=True, text=True)
+            answers.append(found[solve(str(file))])
+            assert answers[-1] == alone.stdout.strip(), question
+    assert min(answers.count("sat"), answers.count("unsat")) >= 10
