@@ -18,9 +18,10 @@ packages and tools there are: what has been proven stays proven.
 
 The long tests of `make verify` take longer than a run of CI may. With `--budget-s` no test begins
 later than that, and what was not reached is named as open, as is what a solver does not decide in
-its time or what does not end in that of a test. Proofs without a verdict come first. Then come all
-others, those whose verdict on this machine is oldest first, else in an order that is another one in
-each run. Proofs of the ledger are among these: one that is reached is found again, by the solver.
+its time or what does not end in that of a test. Proofs without a verdict and all others take turns,
+of each kind those first whose verdict on this machine is oldest, else in an order that is another
+one in each run. Proofs of the ledger are among the others: one that is reached is found again, by
+the solver.
 """
 
 import os
@@ -33,6 +34,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import distributions, version
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -109,7 +111,11 @@ class Verdicts:
             # All workers draw the same.
             order = random.Random(self.started)
             places = {item: (age(item.nodeid), order.random()) for item in items}
-            items.sort(key=lambda item: (self._outcome(item) != ledger.UNTRIED, places[item]))
+            items.sort(key=places.__getitem__)
+            proofs = [item for item in items if self._outcome(item) == ledger.UNTRIED]
+            others = [item for item in items if self._outcome(item) != ledger.UNTRIED]
+            turns = zip_longest(proofs, others)
+            items[:] = [item for turn in turns for item in turn if item is not None]
 
     def _outcome(self, item: pytest.Item) -> str:
         """Outcome in the ledger of a test with the same sources; nothing if that is not kept."""
