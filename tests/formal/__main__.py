@@ -25,10 +25,10 @@ HEAD = """# Verdicts of proofs
 What each proof and each planted fault of `tests/formal/` has come to, from `proofs.json`, to which
 `make proofs` writes as it runs. [Proofs](formal.md) says what they are about. A proof is known by
 its content, a hash of the RTL, the properties and the depths: CI runs those of which the ledger has
-no verdict, and finds others again as far as there is time. *For all time* are proofs by induction,
-complete ones of logic without state, and those of power-up; *bounded* are those that say nothing
-about later cycles, with the fewest and the most cycles. *Others* find a planted fault, or compare
-what proofs assume with what others assert.
+no verdict, and finds others again as far as there is time. *For all time* are proofs by induction
+and those of power-up; *bounded* are those that say nothing about later cycles, with the fewest and
+the most cycles. Those of logic without state are of one cycle, and complete. *Others* find a
+planted fault, or compare what proofs assume with what others assert.
 """
 
 

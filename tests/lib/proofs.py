@@ -33,6 +33,8 @@ WRITTEN_EVERY_S = 5
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--ledger") and not config.getoption("--verdicts"):
+        raise pytest.UsageError("--ledger keeps verdicts: give --verdicts, too")
     if config.getoption("--ledger") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(
             LedgerWriter(ledger.ledger_file(config.rootpath)), "writer-of-the-ledger"
