@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.lib import ledger
-from tests.lib.ledger import PASSED, UNDECIDED, UNTRIED, Verdict
+from tests.lib.ledger import FAILED, PASSED, UNDECIDED, UNTRIED, Verdict
 
 ROOT = Path(__file__).parents[2]
 LEDGER = ledger.ledger_file(ROOT)
 PAGE = LEDGER.with_suffix(".md")
 
-OPEN = (UNDECIDED, "failed", UNTRIED)
+OPEN = (UNDECIDED, FAILED, UNTRIED)
 
 HEAD = """# Verdicts of proofs
 
@@ -106,7 +106,7 @@ def page(verdicts: Mapping[str, Verdict], earlier: Sequence[str]) -> str:
     lines += ["", "## Open", ""]
     said = {
         UNDECIDED: "Not decided in their time",
-        "failed": "Failed when last run",
+        FAILED: "Failed when last run",
         UNTRIED: "Not run yet",
     }
     for outcome in OPEN:

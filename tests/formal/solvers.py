@@ -45,6 +45,18 @@ def clauses_of(question: str) -> str | None:
     return "\n".join(["(set-logic QF_BV)", *kept, "(check-sat)", ""])
 
 
+def write_clauses(yices: str, question: str, folder: Path) -> Path | None:
+    """Let Yices write a question's clauses, and return their file; None if it writes none."""
+    text = clauses_of(question)
+    if text is None:
+        return None
+    (folder / "question.smt2").write_text(text)
+    file = folder / "question.cnf"
+    export = [yices, f"--dimacs={file}", str(folder / "question.smt2")]
+    made = subprocess.run(export, capture_output=True)
+    return file if made.returncode == 0 and file.exists() else None
+
+
 def solve(file: str) -> int:
     """Ask CaDiCaL about a file of clauses, and return the exit status."""
     from pysat.formula import CNF
@@ -99,14 +111,8 @@ class Race:
         return asked
 
     def _cadical(self, folder: Path) -> subprocess.Popen[bytes] | None:
-        text = clauses_of(self.question)
-        if text is None:
-            return None
-        (folder / "question.smt2").write_text(text)
-        file = folder / "question.cnf"
-        export = [self.yices, f"--dimacs={file}", str(folder / "question.smt2")]
-        made = subprocess.run(export, capture_output=True)
-        if made.returncode != 0 or not file.exists():
+        file = write_clauses(self.yices, self.question, folder)
+        if file is None:
             return None
         # What it says of itself is no answer to smtbmc.
         command = [sys.executable, __file__, "--clauses", str(file)]

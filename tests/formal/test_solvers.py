@@ -16,6 +16,7 @@ from tests.formal.solvers import (
     clauses_of,
     question_of,
     solve,
+    write_clauses,
 )
 
 TWO_NUMBERS = """(set-option :produce-models true)
@@ -137,14 +138,12 @@ def test_clauses_have_a_solution_when_the_question_has(tmp_path):
     found = {SATISFIABLE: "sat", UNSATISFIABLE: "unsat"}
     answers = []
     for seed in range(60):
-        question, file = formula(seed), tmp_path / f"{seed}.cnf"
-        text = clauses_of(question)
-        assert text is not None
-        (tmp_path / "question.smt2").write_text(text)
-        export = [yices, f"--dimacs={file}", str(tmp_path / "question.smt2")]
-        subprocess.run(export, check=True, capture_output=True)
+        question, folder = formula(seed), tmp_path / str(seed)
+        folder.mkdir()
+        assert clauses_of(question) is not None
+        file = write_clauses(yices, question, folder)
         # Of what it sees through at once, it writes no clauses.
-        if file.exists():
+        if file is not None:
             alone = subprocess.run([yices], input=question, capture_output=True, text=True)
             answers.append(found[solve(str(file))])
             assert answers[-1] == alone.stdout.strip(), question

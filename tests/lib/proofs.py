@@ -61,10 +61,11 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     verdicts = _verdicts(item)
     if sby is None or verdicts is None:
         return
-    kept = {} if verdicts.is_kept(item) else ledger.proofs_of(verdicts.ledger)
-    sby.KEPT_PROOFS.clear()
-    for key, proof in kept.items():
-        sby.KEPT_PROOFS[key] = sby.ProofResult(dict(proof.depths), True, 0.0, key, proof.tools)
+    if verdicts.is_kept(item):
+        sby.KEPT_PROOFS.clear()
+    elif not sby.KEPT_PROOFS:
+        for key, proof in ledger.proofs_of(verdicts.ledger).items():
+            sby.KEPT_PROOFS[key] = sby.ProofResult(dict(proof.depths), True, 0.0, key, proof.tools)
 
 
 def _verdicts(item: pytest.Item) -> Verdicts | None:
