@@ -61,13 +61,13 @@ class Ghosts:
 
 
 class QuietBench(Bench):
-    """A bench that demands only what `reach` is told: all ports have carried transfers by then."""
-
-    def cover(self, *conditions: Value) -> None:
-        pass
+    """A bench that demands only what `demand` is told: all ports have carried transfers by then."""
 
     def reach(self, *conditions: Value) -> None:
-        super().cover(*conditions)
+        pass
+
+    def demand(self, *conditions: Value) -> None:
+        super().reach(*conditions)
 
 
 @dataclass
@@ -320,7 +320,7 @@ class CachedEntry:
             self.beats.valid == (self.asked.count != 0),
             self.response.valid == ((self.unanswered.count != 0) & (self.written.count != 0)),
         )
-        self.bench.reach(*self.uses)
+        self.bench.demand(*self.uses)
 
     def require_invariants(self) -> None:
         """Add what makes the contract inductive."""
