@@ -433,6 +433,8 @@ class Induction:
         What it has for each of its runs.
     reset_cycles
         How long the reset lasts.
+    loaded
+        Registers that a reset sets, but that are loaded with what does not count.
     """
 
     def __init__(
@@ -442,8 +444,10 @@ class Induction:
         program: str,
         seconds: float,
         reset_cycles: int = 1,
+        loaded: Sequence[str] = (),
     ) -> None:
         self._reset_cycles = reset_cycles
+        self._loaded = loaded
         self.ports = ports
         self.netlist = netlist
         self._program = program
@@ -478,14 +482,19 @@ class Induction:
         self._always[target] = claim
         self._claims[target] = [claim]
 
-    def find(self, effort: int) -> None:
-        """Leave out claims, and bits of them, until those that are left hold for all time."""
+    def find(self, effort: int) -> list[str]:
+        """Leave out claims, and bits of them, until those that are left hold for all time.
+
+        Returns the outputs of which these do not say that they are the same where they count.
+        """
         self._look_after_reset()
         self._claim_under_conditions(effort)
         self._look_at_all()
-        if effort > 1:
-            self._claim_under_both()
+        if differing := self._differing():
+            self._claim_under_both(self._shown(differing) if effort == 1 else self._changing())
             self._look_at_all()
+            differing = self._differing()
+        return [self.ports.groups[number].name for number in differing]
 
     def _look_after_reset(self) -> None:
         """Find out which registers a reset sets, and to what."""
@@ -524,7 +533,7 @@ class Induction:
             if places is not None:
                 self._claims[f"queue {name}"] = [QueueHolds(places)]
                 self._claim(IsQueued(places, memory.address_bits), self._always[memory.state])
-        for target in self.free:
+        for target in [*self.free, *self._loaded]:
             for condition in flags:
                 if (
                     target in self.netlist.registers
@@ -535,9 +544,19 @@ class Induction:
         for size in range(2, effort + 1):
             self._claim_exclusions(flags, size)
 
-    def _claim_under_both(self) -> None:
+    def _changing(self) -> list[str]:
+        """The registers of which conditions say when they agree."""
+        return [one for one in (*self.free, *self._loaded) if one in self.netlist.registers]
+
+    def _shown(self, outputs: Sequence[int]) -> list[str]:
+        """Those of them that outputs follow from."""
+        leaves: frozenset[str] = frozenset()
+        for number in outputs:
+            leaves |= self._leaves(f"bits_{number}") | self._leaves(f"cares_{number}")
+        return [one for one in self._changing() if one in leaves]
+
+    def _claim_under_both(self, registers: Sequence[str]) -> None:
         """Claim that others agree while something does that says, by its value, that they count."""
-        registers = [target for target in self.free if target in self.netlist.registers]
         for register, target in permutations(registers, 2):
             if self._module(register) != self._module(target):
                 continue
@@ -790,10 +809,18 @@ class Induction:
     def _wire(self, copies: Copies, name: str, copy: int, cycle: int = 0) -> str:
         return copies.bits(self.netlist.wires[name], copy, cycle)
 
-    def differing(self) -> list[str]:
+    def loaded(self) -> list[str]:
+        """The registers that a reset sets and of which the claims do not say that they agree."""
+        return [
+            target
+            for target in self._begun
+            if target not in self._loaded and not self._is_whole(self._always[target])
+        ]
+
+    def _differing(self) -> list[int]:
         """The outputs of which the claims do not say that they are the same where they count."""
         return [
-            group.name
+            number
             for number, group in enumerate(self.ports.groups)
             if not group.is_input and self._may_differ(number)
         ]
@@ -904,8 +931,12 @@ def prove_power_up(
         netlist = Netlist.of(text, folder, tools["YOSYS"])
         for effort in EFFORTS:
             induction = Induction(ports, netlist, tools["YICES"], timeout_s, reset_cycles)
-            induction.find(effort)
-            differing = induction.differing()
+            differing = induction.find(effort)
+            if differing and (loaded := induction.loaded()):
+                induction = Induction(
+                    ports, netlist, tools["YICES"], timeout_s, reset_cycles, loaded
+                )
+                differing = induction.find(effort)
             if not differing:
                 depths = {"power_up": len(induction.free)}
                 (into / "proven.json").write_text(json.dumps(depths))

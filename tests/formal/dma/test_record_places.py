@@ -10,6 +10,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import Completion, RetireUnit
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag
 from cdma.hw.dma.control.dispatch import StartedDescriptor, Way
+from cdma.hw.dma.control.each_ring import fires_for, of_ring
 from cdma.hw.dma.control.record import RecordWriter
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.hw.lib.fifo import Fifo
@@ -145,7 +146,21 @@ def record_proof(config: EngineConfig) -> Bench:
     beat = TakenBeat(beat_address(address, number, width), beats.payload.strobe, held.ring)
     bench.assert_item(beats.valid, beat, written_beat(memories.host_written, width))
     bench.cover(beats.moves & (number == beats_each - 1))
+    for ring in range(config.rings):
+        claim_errors_are_told(bench, writer, ring)
     return bench
+
+
+def claim_errors_are_told(bench: Bench, writer: RecordWriter, ring: int) -> None:
+    """A ring's error comes in the cycle behind its record, and stays until a clear."""
+    told, kept = Signal(name=f"told_{ring}"), Signal(name=f"kept_{ring}")
+    failed = of_ring(writer.error, ring) != BusError.NONE
+    bench.m.d.sync += [
+        told.eq(fires_for(writer.record_done, writer.record_info.ring, ring)),
+        kept.eq(failed & ~of_ring(writer.clear, ring)),
+    ]
+    bench.claim(~failed | told | kept)
+    bench.cover(failed & ~kept)
 
 
 RECORDED = {**HOSTS, "two rings": engine_of(32, rings=2)}
@@ -211,6 +226,10 @@ RECORD_FAULTS = {
         "address",
     ),
     "has a beat too many": ("beats.eq(beats - 1)", "beats.eq(beats)"),
+    "fails without a record": (
+        "fires_for(self.record_done, self.record_info.ring, ring)",
+        "self.response.valid",
+    ),
 }
 
 
