@@ -16,7 +16,7 @@ DEFAULT = "titanx_gen3"
 def test_presets_are_an_engine_with_its_machine():
     for name, machine in MACHINES.items():
         for given in ((name, None), (None, name), (name, name)):
-            setup = engine_setup(*given, DEFAULT)
+            setup = engine_setup(*given, default=DEFAULT)
             assert (setup.label, setup.engine, setup.machine) == (name, PRESETS[name], machine)
     assert engine_setup(None, None, "v100_nvlink2").label == "v100_nvlink2"
 
@@ -43,7 +43,7 @@ def test_both_may_be_given_in_one_file_or_in_two():
     both = Path("engine.toml").read_text() + Path("machine.toml").read_text()
     Path("both.toml").write_text(both)
     for given in (("both.toml", None), (None, "both.toml")):
-        one = engine_setup(*given, DEFAULT)
+        one = engine_setup(*given, default=DEFAULT)
         assert (one.engine, one.machine) == (setup.engine, setup.machine)
         assert one.paths == (Path("both.toml"),)
 

@@ -368,8 +368,8 @@ class CachedEntry:
         for stage, picked in stages:
             step = Steps(
                 *(inside[f"store.{stage}_{kind}"] for kind in ("evict", "fill", "lookup")),
-                data.View(StoreTask(config), inside[f"store.{stage}_task"]),
-                picked,
+                task=data.View(StoreTask(config), inside[f"store.{stage}_task"]),
+                picked=picked,
             )
             bench.require(count_ones(Cat(step.evict, step.fill, step.lookup)) <= 1)
             bench.implies(

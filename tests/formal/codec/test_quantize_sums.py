@@ -153,7 +153,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", configs(CASES, quick=[]))
 def test_numbers_come_back_from_their_differences(case, tmp_path, monkeypatch):
-    prove(restorer_proof(*case, monkeypatch), tmp_path, depth=1, cover_depth=6)
+    prove(restorer_proof(*case, patch=monkeypatch), tmp_path, depth=1, cover_depth=6)
 
 
 @pytest.mark.verify

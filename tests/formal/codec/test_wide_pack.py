@@ -213,7 +213,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=()))
 def test_packer_gives_a_followed_element_of_any_chunk_in_order(shape, tmp_path, monkeypatch):
     bench = Bench()
-    wide_packer_proof(bench, *shape, monkeypatch)
+    wide_packer_proof(bench, *shape, patch=monkeypatch)
     prove(bench, tmp_path, depth=1)
 
 

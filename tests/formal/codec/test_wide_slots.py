@@ -222,14 +222,14 @@ class Kept(Bench):
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=()))
 def test_ring_keeps_a_picked_word_of_any_stream(shape, tmp_path, monkeypatch):
     bench = Kept()
-    wide_slots_proof(bench, *shape, monkeypatch)
+    wide_slots_proof(bench, *shape, patch=monkeypatch)
     prove(bench, tmp_path, depth=1, cover_depth=12)
 
 
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=()))
 def test_ring_shows_the_word_that_it_keeps(shape, tmp_path, monkeypatch):
     bench = Bench(relies=True)
-    wide_slots_proof(bench, *shape, monkeypatch)
+    wide_slots_proof(bench, *shape, patch=monkeypatch)
     check(bench, tmp_path, depth=1, cover_depth=1)
 
 

@@ -123,7 +123,7 @@ class RoundReport:
     def parse(cls, text: str) -> "RoundReport":
         match = LINE.fullmatch(text)
         assert match is not None, f"not a line of a self-test: {text!r}"
-        return cls(*(int(digits, 16) for digits in match.groups()[:-1]), match[9])
+        return cls(*(int(digits, 16) for digits in match.groups()[:-1]), verdict=match[9])
 
 
 def expected(

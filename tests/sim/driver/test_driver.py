@@ -186,7 +186,7 @@ class TestQueue:
         first, _ = (engine.submit(dst, src, 1024, OUT) for dst, src in places[:2])
         engine.wait(first)
         before = engine.machine.cycles
-        engine.submit(*places[2], 1024, OUT)
+        engine.submit(*places[2], nbytes=1024, kind=OUT)
         assert engine.machine.cycles - before >= RESPONSE_CYCLES
         engine.wait_all()
 
@@ -705,7 +705,7 @@ class TestOneAtATime:
         first.close()
         first.close()
         second = Engine(machine)
-        assert second.memcpy_compressed(*pairs(second, 1)[0], 1024, OUT).ok
+        assert second.memcpy_compressed(*pairs(second, 1)[0], nbytes=1024, kind=OUT).ok
         for use in (
             lambda: first.submit(dst, src, 1024, OUT),
             first.counters,

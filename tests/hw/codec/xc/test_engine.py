@@ -67,7 +67,7 @@ def coding_of(codec, number):
 
 def model_of(codec, coding):
     elements = elements_of(codec)
-    return xc_model(*coding, elements) if elements else golden.codec(codec or "raw", 1)
+    return xc_model(*coding, elements=elements) if elements else golden.codec(codec or "raw", 1)
 
 
 def parameters_of(codec, coding):

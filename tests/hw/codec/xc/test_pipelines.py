@@ -51,7 +51,7 @@ class Block:
         return eight_codings(self.elements)
 
     def golden(self, number):
-        return golden(*self.codings[number % len(self.codings)], self.elements)
+        return golden(*self.codings[number % len(self.codings)], elements=self.elements)
 
 
 def eight_codings(elements):

@@ -48,7 +48,7 @@ def coding_of(bench, number):
 
 
 def streams_of(bench, lines, coding):
-    codec = golden(*coding, bench.component.elements)
+    codec = golden(*coding, elements=bench.component.elements)
     return [codec.compress(line).tobytes() for line in lines]
 
 

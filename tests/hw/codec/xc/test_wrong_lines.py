@@ -52,7 +52,7 @@ def test_wrong_lines_are_answered_as_golden_answers_them(decompressor, number):
     beats, sectors = [], []
     statuses = set()
     for stream in [made for one in streams for made in damaged_lines(form, one, rng)]:
-        want = decode(np.frombuffer(stream, np.uint8), 128, golden(*coding, form).coding)
+        want = decode(np.frombuffer(stream, np.uint8), 128, golden(*coding, elements=form).coding)
         statuses.add(want.status)
         if want.status == StreamStatus.OK:
             sectors += expanded(config, want.data, len(stream), last=1)

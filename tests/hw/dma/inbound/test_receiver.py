@@ -160,7 +160,7 @@ def assert_whole(seen, jobs, width):
     assert [outcome[:3] for outcome in seen.outcomes] == [
         (size, 0, BusError.NONE) for _, size in jobs
     ]
-    assert seen.requests == [burst for job in jobs for burst in bursts(*job, width)]
+    assert seen.requests == [burst for job in jobs for burst in bursts(*job, width=width)]
 
 
 @pytest.fixture(

@@ -92,7 +92,7 @@ def read(bench, memory, lines, *, probability=(0.0, 0.0), errors=None, places=No
     asked = bench.sink(reader.request, len(requests), willing=stalls(sink_stalls, 2))
     came = bench.source(
         reader.beats,
-        [beat for line in lines for beat in beats(memory, *line, errors)],
+        [beat for line in lines for beat in beats(memory, *line, errors=errors)],
         willing=stalls(request_stalls, 3),
     )
     return requests, given, asked, came

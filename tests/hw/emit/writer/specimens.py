@@ -19,7 +19,7 @@ from cdma.hw.emit.netlist import shared_modules, written_modules
 EXPECTED = Path(__file__).with_name("expected")
 
 
-class Color(enum.Enum, shape=2):
+class Color(enum.Enum, shape=2):  # type: ignore[call-arg]
     RED = 0
     GREEN = 1
     BLUE = 2
