@@ -179,7 +179,9 @@ def googlenet(dataset: str) -> nn.Module:
         return Parallel(
             [
                 relu_conv(inputs, one, 1),
-                nn.Sequential(relu_conv(inputs, three[0], 1), relu_conv(*three, kernel=3, padding=1)),
+                nn.Sequential(
+                    relu_conv(inputs, three[0], 1), relu_conv(*three, kernel=3, padding=1)
+                ),
                 nn.Sequential(relu_conv(inputs, five[0], 1), relu_conv(*five, kernel=5, padding=2)),
                 nn.Sequential(nn.MaxPool2d(3, 1, padding=1), relu_conv(inputs, pool, 1)),
             ]
