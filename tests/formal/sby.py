@@ -73,8 +73,8 @@ hierarchy -check -top top
 proc
 opt_clean
 memory_collect"""
-"""What Yosys does before SBY's own passes, which optimize anyway: with `prep` it takes up to half as
-long again."""
+"""What Yosys does before SBY's own passes, which optimize anyway: with `prep` it takes up to half
+as long again."""
 
 PROOF_RESULTS: list[ProofResult] = []
 """Of this process, in order; `tests/lib/proofs.py` takes those of each test."""

@@ -97,22 +97,29 @@ class Checkout:
         parts = (part for name in sorted(names) for part in (name, self.hash(self.modules[name])))
         return digest(*parts)
 
-    def data(self, names: frozenset[str]) -> str:
+    def data(self, names: frozenset[str], *, settings: bool = True) -> str:
         """A hash of the files that are no Python and count for a closure.
 
-        Those are the project's settings, all of the package's files, and those in folders of
-        `tests` that the closure has a module of.
+        Those are the project's settings, if these are wanted, all of the package's files, and those
+        in folders of `tests` that the closure has a module of.
         """
         rooms = _rooms(names)
-        return self._hash_all(path for path, room in self._data_files.items() if room in rooms)
+        return self._hash_all(
+            path
+            for path, room in self._data_files.items()
+            if room in rooms and (settings or path != self._settings)
+        )
 
     @cached_property
     def _data_files(self) -> dict[Path, str]:
         """The files that are no Python, in order, each with the room that it is in."""
         inner = {path: path.relative_to(self.root) for path in self.files if path.suffix != ".py"}
         found = {path: _room(name) for path, name in inner.items() if name.parts[0] in PACKAGES}
-        settings = self.root / "pyproject.toml"
-        return found | ({settings: ""} if settings in inner else {})
+        return found | ({self._settings: ""} if self._settings in inner else {})
+
+    @property
+    def _settings(self) -> Path:
+        return self.root / "pyproject.toml"
 
     @cached_property
     def everything(self) -> str:

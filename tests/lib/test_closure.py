@@ -132,3 +132,12 @@ def test_data_count_for_the_modules_beside_them(tmp_path: Path):
         "tests/two/kept.json": [False, True, True],
         "pyproject.toml": [True, True, True],
     }
+
+    def without_settings() -> str:
+        return Checkout(tmp_path).data(frozenset({"tests.one.test_a"}), settings=False)
+
+    before = without_settings()
+    (tmp_path / "pyproject.toml").write_text("edited")
+    assert without_settings() == before
+    (tmp_path / "cdma/rates.json").write_text("edited")
+    assert without_settings() != before

@@ -120,6 +120,12 @@ def test_edit_that_leaves_the_proof_as_it_was_asks_no_solver(project):
     assert "1 passed before, 0 open" in on_another_machine(project)
 
 
+def test_edit_of_the_settings_leaves_a_proof_known(project):
+    on_another_machine(project, "--ledger")
+    (project / "pyproject.toml").write_text("[tool.mypy]\n")
+    assert "1 passed before, 0 open" in on_another_machine(project)
+
+
 def test_another_claim_is_another_proof(project):
     on_another_machine(project, "--ledger")
     times_asked(project)

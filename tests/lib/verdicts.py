@@ -241,7 +241,8 @@ class Keys:
     def sources(self, item: pytest.Item) -> str:
         """A hash of a test's sources, and of what makes RTL of them.
 
-        Without pytest's plugins and what asks the solvers, as of tools a ledger has no part in it.
+        Without the project's settings, pytest's plugins and what asks the solvers, as of tools a
+        ledger has no part in it.
         """
         return self._module(item)[2]
 
@@ -261,7 +262,8 @@ class Keys:
             if PATHS in names:
                 parts.append(checkout.everything)
             own = checkout.closure([checkout.name_of(path)]) - ledger.DECIDING
-            content = digest(checkout.sources(own), checkout.data(own), version("amaranth"))[:12]
+            data = checkout.data(own, settings=False)
+            content = digest(checkout.sources(own), data, version("amaranth"))[:12]
             self._of_module[path] = (names, digest(*parts), content)
         return self._of_module[path]
 
