@@ -121,6 +121,9 @@ class EntryPrechecker(wiring.Component):
             m.d.comb += [
                 self.o.valid.eq(seen_control.o_valid),
                 self.o.payload.eq(seen),
+                # Nothing loads these, so they would stay as they are at power-up.
+                self.o.payload.by_zvc.eq(0),
+                self.o.payload.zvc_bytes.eq(0),
                 seen_control.o_ready.eq(self.o.ready),
             ]
             return m

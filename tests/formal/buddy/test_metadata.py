@@ -11,10 +11,20 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.buddy.cached_entry import CachedEntry
 from tests.formal.buddy.metadata_parts import narrow_rows, open_slices
 from tests.formal.sby import check, prove
+from tests.lib.shares import configs
 
 TINY = replace(METADATA_CACHES["tiny"], capacity_bytes=64, lookups=4, misses=1)
-LINE_BITS = 3
 USE_CYCLES = 50
+
+SLICES = {
+    "one set": TINY,
+    "two sets": replace(TINY, capacity_bytes=128),
+    "four ways": replace(TINY, ways=4, capacity_bytes=128),
+    "two misses": replace(TINY, misses=2),
+    "tiny": METADATA_CACHES["tiny"],
+}
+LINE_BITS = 4
+"""A bit of them is a set's, if there are two."""
 
 
 def slice_proof(config) -> Bench:
@@ -33,16 +43,28 @@ def uses(config) -> Bench:
 @pytest.fixture(autouse=True)
 def _slices_are_open(monkeypatch):
     open_slices(monkeypatch)
+
+
+@pytest.fixture
+def _narrow(monkeypatch):
     narrow_rows(monkeypatch, line_bits=LINE_BITS)
 
 
 @pytest.mark.verify
-def test_lookups_of_an_entry_give_what_was_written_last(tmp_path):
+@pytest.mark.usefixtures("_narrow")
+@pytest.mark.parametrize("config", configs(SLICES, quick=()))
+def test_lookups_of_an_entry_give_what_was_written_last(config, tmp_path):
     # There is nothing to cover: the next test is about the same contract.
-    prove(slice_proof(TINY), tmp_path, depth=1, cover_depth=1, timeout_s=900)
+    prove(slice_proof(config), tmp_path, depth=1, cover_depth=1, timeout_s=800)
 
 
 @pytest.mark.verify
+def test_entries_of_whole_rows_are_what_was_written_last(tmp_path):
+    prove(slice_proof(TINY), tmp_path, depth=1, cover_depth=1, timeout_s=800)
+
+
+@pytest.mark.verify
+@pytest.mark.usefixtures("_narrow")
 def test_the_contract_is_about_updates_evictions_and_flushes(tmp_path):
     check(uses(TINY), tmp_path, depth=1, cover_depth=USE_CYCLES)
 
@@ -64,6 +86,7 @@ FAULTS = {
 
 
 @pytest.mark.verify
+@pytest.mark.usefixtures("_narrow")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_slice_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *FAULTS[fault])

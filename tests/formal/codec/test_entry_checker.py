@@ -23,7 +23,15 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.buddy.contracts import Choice
 from tests.formal.sby import prove
 
-CONFIGS = {"E4": EntryConfig(), "E2": EntryConfig(element_bytes=2)}
+CONFIGS = {
+    "E4": EntryConfig(),
+    "E2": EntryConfig(element_bytes=2),
+    "E1": EntryConfig(element_bytes=1),
+    "E4-S64": EntryConfig(sector_bytes=64),
+    "E4-S128": EntryConfig(sector_bytes=128),
+    "bpc": EntryConfig(mode="bpc"),
+    "bpc-S128": EntryConfig(mode="bpc", sector_bytes=128),
+}
 ZEROS_BITS = 10
 """Bits of the BPC code of zeros: that of a base of zero, and of one run of 33 planes."""
 
@@ -125,6 +133,8 @@ def note_proof(config: EntryConfig, monkeypatch: pytest.MonkeyPatch) -> Bench:
     is_noted = there[-1]
     bench.implies(out.valid & is_noted, *holds_facts(note))
     bench.implies(is_noted, note.status == status, note.offset == offset)
+    if not best_of:
+        bench.implies(is_noted, ~note.by_zvc)
     if best_of:
         is_zvc = is_noted & note.by_zvc
         bench.implies(is_noted, note.by_zvc == (coded & of_zvc))
@@ -167,9 +177,10 @@ def check_proof(config: EntryConfig, _monkeypatch: pytest.MonkeyPatch) -> Bench:
     # As notes are: of one codec at most, which makes no bytes behind its class.
     number = note.size_class
     coded = (number != 0) & (number != AS_IT_IS)
-    of_zvc = note.by_zvc if best_of else Const(0)
+    of_zvc = note.by_zvc
     of_bpc = note.by_bpc
     bench.assume(
+        Const(best_of) | ~of_zvc,
         ~(of_bpc & of_zvc),
         ~(of_bpc | of_zvc) | coded,
         ~of_bpc | (note.status == StreamStatus.OK),
@@ -233,7 +244,7 @@ def check_proof(config: EntryConfig, _monkeypatch: pytest.MonkeyPatch) -> Bench:
 PROOFS = {"note": note_proof, "check": check_proof}
 
 
-CASES = {"note-E4": ("note", "E4"), "note-E2": ("note", "E2"), "check-E4": ("check", "E4")}
+CASES = {f"{proof}-{config}": (proof, config) for proof in PROOFS for config in CONFIGS}
 
 
 @pytest.mark.verify
