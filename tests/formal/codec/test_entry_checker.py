@@ -133,12 +133,12 @@ def note_proof(config: EntryConfig, monkeypatch: pytest.MonkeyPatch) -> Bench:
     is_noted = there[-1]
     bench.implies(out.valid & is_noted, *holds_facts(note))
     bench.implies(is_noted, note.status == status, note.offset == offset)
-    if not best_of:
-        bench.implies(is_noted, ~note.by_zvc)
     if best_of:
         is_zvc = is_noted & note.by_zvc
         bench.implies(is_noted, note.by_zvc == (coded & of_zvc))
         bench.implies(is_zvc, note.zvc_bytes == mask + count * width)
+    else:
+        bench.implies(is_noted, ~note.by_zvc)
     # Each entry in its turn, and once.
     open_entries = Signal(range(len(stages) + 2))
     m.d.sync += open_entries.eq(open_entries + entry.moves - out.moves)
