@@ -80,20 +80,20 @@ class ProtectedFifo(wiring.Component):
         m = Module()
         words, framing = self._cut(self.i.payload)
         m.submodules.queue = queue = Fifo(self.stored, self.depth)
-        m.submodules.held = held = PipelineRegister(self._shape)
-        wiring.connect(m, held.o, wiring.flipped(self.o))
+        m.submodules.stage = stage = PipelineRegister(self._shape)
+        wiring.connect(m, stage.o, wiring.flipped(self.o))
         stored, found = queue.i.payload, queue.o.payload
         m.d.comb += [
             queue.i.valid.eq(self.i.valid),
             self.i.ready.eq(queue.i.ready),
-            held.i.valid.eq(queue.o.valid),
-            queue.o.ready.eq(held.i.ready),
+            stage.i.valid.eq(queue.o.valid),
+            queue.o.ready.eq(stage.i.ready),
         ]
         corrected = Signal(len(words) + len(framing))
         uncorrectable = Signal(len(words))
         bad = Signal()
         m.d.comb += bad.eq(uncorrectable.any())
-        given, given_framing = self._cut(held.i.payload)
+        given, given_framing = self._cut(stage.i.payload)
         for k, word in enumerate(words):
             m.submodules[f"encoder_{k}"] = encoder = EccEncoder(len(word))
             m.submodules[f"decoder_{k}"] = decoder = EccDecoder(len(word))
@@ -113,7 +113,7 @@ class ProtectedFifo(wiring.Component):
                 corrected[len(words) + k].eq(copies.any() & ~copies.all()),
             ]
         fire = Signal()
-        m.d.comb += fire.eq(held.i.valid & held.i.ready)
+        m.d.comb += fire.eq(stage.i.valid & stage.i.ready)
         m.d.sync += [
             self.corrected.eq(fire & corrected.any() & ~bad),
             self.uncorrectable.eq(fire & bad),

@@ -245,7 +245,7 @@ class RetireUnit(wiring.Component):
         ]
         copied = is_copy(d.codec, self.config.codec)
         with m.If(copied):
-            m.d.comb += end.src_done.eq(end.out_size)
+            m.d.comb += end.src_done.eq(valid_bytes)
         with m.Elif(write.error == BusError.NONE):
             m.d.comb += end.src_done.eq(Mux(whole_bytes > d.length, d.length, whole_bytes))
         # Otherwise the lines that end before the burst at fault are unknown.
