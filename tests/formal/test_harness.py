@@ -1,5 +1,7 @@
 """The proofs can fail: on components broken on purpose, and wherever something is left open."""
 
+from pathlib import Path
+
 import pytest
 from amaranth.hdl import Cat, Const, Module, Signal
 
@@ -15,7 +17,7 @@ from tests.formal.broken import break_elaborate
 from tests.formal.codec.test_pack import unpacker_proof
 from tests.formal.codec.test_zvc import compressor_proof, decompressor_proof
 from tests.formal.lines import TINY
-from tests.formal.sby import ProofError, UndecidedError, check, prove
+from tests.formal.sby import ProofError, RefutedError, UndecidedError, check, prove
 
 IN_PROOF = r"(?s)bmc to depth 8: FAIL.*Assert failed in top: .*tests/formal/[\w/]+\.py:\d+"
 """The message names the line of the property."""
@@ -98,17 +100,48 @@ def test_cover_out_of_reach_fails(tmp_path):
 
 @pytest.mark.always
 def test_solvers_end_with_the_time_that_there_is(tmp_path):
-    program = tmp_path / "sby"
-    program.write_text(
-        "#!/bin/sh\ntrap 'touch ended; exit 1' TERM\ntouch begun\nsleep 60 &\nwait\n"
-    )
-    program.chmod(0o755)
-    tools = {**sby.find_tools(), "SBY": str(program)}
-    with pytest.raises(UndecidedError, match="not decided in 1 s"):
-        # It has five minutes more for Yosys.
-        sby._decide(tools, tmp_path, {"prove": 1}, 1 - 300)
-    assert (tmp_path / "begun").exists()
-    assert (tmp_path / "ended").exists()
+    tools = sby.find_tools()
+    for name, said in (("YOSYS", "true"), ("SMTBMC", "sleep 60 & echo $! > solver; wait")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{said}\n")
+        program.chmod(0o755)
+        tools[name] = str(program)
+    with pytest.raises(UndecidedError, match="prove to depth 1: TIMEOUT\nnot decided in 1 s"):
+        sby._decide(tools, tmp_path, {"prove": 1}, 1)
+    solver = Path("/proc") / (tmp_path / "solver").read_text().strip() / "stat"
+    # Gone, or dead and not yet waited for.
+    assert not solver.exists() or solver.read_text().split()[2] == "Z"
+
+
+@pytest.mark.parametrize(
+    ("tool", "said", "told"),
+    [
+        ("YOSYS", "echo ERROR: no such module; exit 1", "Yosys: ERROR\nERROR: no such module"),
+        ("SMTBMC", "echo Traceback of its own; exit 1", "ERROR\nTraceback of its own"),
+        # It ends as if all were well, and has said nothing.
+        ("SMTBMC", "true", "prove to depth 1: ERROR"),
+        ("SMTBMC", "echo '##   0:00:00  Status: PASSED'; exit 1", "prove to depth 1: ERROR"),
+    ],
+)
+def test_a_tool_that_fails_proves_nothing(tool, said, told, tmp_path):
+    tools = sby.find_tools()
+    for name, text in {"YOSYS": "true", tool: said}.items():
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+        tools[name] = str(program)
+    with pytest.raises(ProofError, match=told) as raised:
+        sby._decide(tools, tmp_path, {"prove": 1}, 60)
+    assert not isinstance(raised.value, RefutedError | UndecidedError)
+
+
+def test_assumptions_that_exclude_each_other_prove_nothing(tmp_path):
+    bench, count = counter_bench()
+    bench.require(count == 11)
+    bench.assume(count == 11)
+    with pytest.raises(ProofError, match="ERROR\nAssumptions are unsatisfiable!") as raised:
+        check(bench, tmp_path, depth=4)
+    assert not isinstance(raised.value, RefutedError | UndecidedError)
 
 
 def test_missing_solver_is_no_reason_to_skip(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ def empty_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def decided(monkeypatch):
-    """Counts how often SBY would be asked; what it would say is for `test_harness.py`."""
+    """Counts how often solvers would be asked; what they would say is for `test_harness.py`."""
     runs = []
     monkeypatch.setattr(sby, "_decide", lambda *arguments: runs.append(1))
     return runs
@@ -88,7 +88,7 @@ def test_what_failed_is_run_again(tmp_path, decided, monkeypatch):
 
 @pytest.fixture
 def refuted(monkeypatch):
-    """Counts how often SBY would be asked; a counterexample is what it would say."""
+    """Counts how often solvers would be asked; a counterexample is what they would say."""
     runs = []
 
     def refute(tools, folder, depths, timeout_s):
