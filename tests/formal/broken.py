@@ -12,7 +12,7 @@ import pytest
 from amaranth.hdl import Elaboratable
 
 from tests.formal.bench import Bench
-from tests.formal.sby import ProofError, check
+from tests.formal.smtbmc import ProofError, check
 
 
 def break_elaborate(

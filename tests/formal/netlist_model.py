@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.formal.sby import ProofError, UndecidedError
+from tests.formal.smtbmc import ProofError, UndecidedError
 
 SCRIPT = """\
 read_rtlil top.il

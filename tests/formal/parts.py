@@ -10,7 +10,7 @@ from pathlib import Path
 from amaranth.hdl import Assert, Cat, Module, Signal, Value
 
 from tests.formal.bench import Bench
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 
 
 class PartBench(Bench):

@@ -32,7 +32,7 @@ from cdma.builds.cache import cache_directory, cached, digest
 from cdma.hw.emit.fast_conversion import fast_conversion
 from tests.formal import netlist_model
 from tests.formal.netlist_model import Copies, Netlist, NetlistMemory, Yices
-from tests.formal.sby import (
+from tests.formal.smtbmc import (
     PACKAGES,
     PROOF_RESULTS,
     ProofResult,

@@ -11,13 +11,13 @@ from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.lib import lanes
 from cdma.hw.lib.count import count_ones_of_word
 from cdma.hw.lib.pipeline import SkidBuffer
-from tests.formal import sby
+from tests.formal import smtbmc
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.codec.test_pack import unpacker_proof
 from tests.formal.codec.test_zvc import compressor_proof, decompressor_proof
 from tests.formal.lines import TINY
-from tests.formal.sby import ProofError, RefutedError, UndecidedError, check, prove
+from tests.formal.smtbmc import ProofError, RefutedError, UndecidedError, check, prove
 
 IN_PROOF = r"(?s)bmc to depth 8: FAIL.*Assert failed in top: .*tests/formal/[\w/]+\.py:\d+"
 """The message names the line of the property."""
@@ -100,14 +100,14 @@ def test_cover_out_of_reach_fails(tmp_path):
 
 @pytest.mark.always
 def test_solvers_end_with_the_time_that_there_is(tmp_path):
-    tools = sby.find_tools()
+    tools = smtbmc.find_tools()
     for name, said in (("YOSYS", "true"), ("SMTBMC", "sleep 60 & echo $! > solver; wait")):
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\n{said}\n")
         program.chmod(0o755)
         tools[name] = str(program)
     with pytest.raises(UndecidedError, match="prove to depth 1: TIMEOUT\nnot decided in 1 s"):
-        sby._decide(tools, tmp_path, {"prove": 1}, 1)
+        smtbmc._decide(tools, tmp_path, {"prove": 1}, 1)
     solver = Path("/proc") / (tmp_path / "solver").read_text().strip() / "stat"
     # Gone, or dead and not yet waited for.
     assert not solver.exists() or solver.read_text().split()[2] == "Z"
@@ -124,14 +124,14 @@ def test_solvers_end_with_the_time_that_there_is(tmp_path):
     ],
 )
 def test_a_tool_that_fails_proves_nothing(tool, said, told, tmp_path):
-    tools = sby.find_tools()
+    tools = smtbmc.find_tools()
     for name, text in {"YOSYS": "true", tool: said}.items():
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
         tools[name] = str(program)
     with pytest.raises(ProofError, match=told) as raised:
-        sby._decide(tools, tmp_path, {"prove": 1}, 60)
+        smtbmc._decide(tools, tmp_path, {"prove": 1}, 60)
     assert not isinstance(raised.value, RefutedError | UndecidedError)
 
 
@@ -145,6 +145,6 @@ def test_assumptions_that_exclude_each_other_prove_nothing(tmp_path):
 
 
 def test_missing_solver_is_no_reason_to_skip(tmp_path, monkeypatch):
-    monkeypatch.setitem(sby.TOOLS, "YICES", "no-such-solver")
+    monkeypatch.setitem(smtbmc.TOOLS, "YICES", "no-such-solver")
     with pytest.raises(ProofError, match=r"no-such-solver is missing; install it with: pip"):
-        sby.find_tools()
+        smtbmc.find_tools()

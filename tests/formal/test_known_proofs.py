@@ -8,22 +8,22 @@ import re
 import pytest
 from amaranth.hdl import Module, Signal
 
-from tests.formal import sby
+from tests.formal import smtbmc
 from tests.formal.bench import Bench
-from tests.formal.sby import ProofError, RefutedError, UndecidedError, check, prove
+from tests.formal.smtbmc import ProofError, RefutedError, UndecidedError, check, prove
 
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(sby, "PROOF_RESULTS", [])
+    monkeypatch.setattr(smtbmc, "PROOF_RESULTS", [])
 
 
 @pytest.fixture
 def decided(monkeypatch):
     """Counts how often solvers would be asked; what they would say is for `test_harness.py`."""
     runs = []
-    monkeypatch.setattr(sby, "_decide", lambda *arguments: runs.append(1))
+    monkeypatch.setattr(smtbmc, "_decide", lambda *arguments: runs.append(1))
     return runs
 
 
@@ -42,14 +42,14 @@ def test_the_same_proof_is_known(tmp_path, decided):
     prove(counter(9, 9), tmp_path, depth=2, cover_depth=2)
     prove(counter(9, 9), tmp_path, depth=2, cover_depth=2)
     assert len(decided) == 1
-    assert [result.known for result in sby.PROOF_RESULTS] == [False, True]
+    assert [result.known for result in smtbmc.PROOF_RESULTS] == [False, True]
 
 
 @pytest.mark.parametrize("change", ["rtl", "property", "depth", "cover depth", "mode", "tools"])
 def test_another_proof_is_not(change, tmp_path, decided, monkeypatch):
     prove(counter(9, 9), tmp_path, depth=2, cover_depth=2)
     if change == "tools":
-        monkeypatch.setattr(sby, "version", lambda package: "another")
+        monkeypatch.setattr(smtbmc, "version", lambda package: "another")
     bench = counter(8 if change == "rtl" else 9, 10 if change == "property" else 9)
     if change == "mode":
         check(bench, tmp_path, depth=2, cover_depth=2)
@@ -61,7 +61,7 @@ def test_another_proof_is_not(change, tmp_path, decided, monkeypatch):
             cover_depth=3 if change == "cover depth" else 2,
         )
     assert len(decided) == 2
-    assert not any(result.known for result in sby.PROOF_RESULTS)
+    assert not any(result.known for result in smtbmc.PROOF_RESULTS)
 
 
 def test_where_there_is_no_cover_none_is_looked_for(tmp_path, decided):
@@ -69,7 +69,7 @@ def test_where_there_is_no_cover_none_is_looked_for(tmp_path, decided):
     bench.require(Signal() == 0)
     prove(bench, tmp_path, depth=2, cover_depth=2)
     prove(counter(9, 9), tmp_path, depth=2, cover_depth=2)
-    depths = [result.depths for result in sby.PROOF_RESULTS]
+    depths = [result.depths for result in smtbmc.PROOF_RESULTS]
     assert depths == [{"prove": 2}, {"prove": 2, "cover": 2}]
 
 
@@ -78,12 +78,12 @@ def test_what_failed_is_run_again(tmp_path, decided, monkeypatch):
         decided.append(1)
         raise ProofError("bmc to depth 8: FAIL")
 
-    monkeypatch.setattr(sby, "_decide", fail)
+    monkeypatch.setattr(smtbmc, "_decide", fail)
     for _ in range(2):
         with pytest.raises(ProofError, match="bmc to depth 8: FAIL"):
             check(counter(9, 5), tmp_path, depth=8, cover_depth=2)
     assert len(decided) == 2
-    assert sby.PROOF_RESULTS == []
+    assert smtbmc.PROOF_RESULTS == []
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def refuted(monkeypatch):
         runs.append(1)
         raise RefutedError(f"bmc to depth 8: FAIL\nAssert failed in top\ntraces in {folder}")
 
-    monkeypatch.setattr(sby, "_decide", refute)
+    monkeypatch.setattr(smtbmc, "_decide", refute)
     return runs
 
 
@@ -104,7 +104,7 @@ def test_a_planted_fault_that_was_found_is_told_again(tmp_path, refuted):
         with pytest.raises(RefutedError, match="bmc to depth 8: FAIL\nAssert failed in top"):
             check(counter(9, 5), tmp_path, depth=8, planted=True)
     assert len(refuted) == 1
-    assert sby.PROOF_RESULTS == []
+    assert smtbmc.PROOF_RESULTS == []
     # Where no fault is planted it is looked for again, with its trace.
     with pytest.raises(RefutedError, match=re.escape(str(tmp_path))):
         check(counter(9, 5), tmp_path, depth=8)
@@ -116,7 +116,7 @@ def test_another_fault_is_not_known(change, tmp_path, refuted, monkeypatch):
     with pytest.raises(RefutedError):
         check(counter(9, 5), tmp_path, depth=8, planted=True)
     if change == "tools":
-        monkeypatch.setattr(sby, "version", lambda package: "another")
+        monkeypatch.setattr(smtbmc, "version", lambda package: "another")
     bench = counter(8 if change == "rtl" else 9, 6 if change == "property" else 5)
     with pytest.raises(RefutedError):
         check(
@@ -136,7 +136,7 @@ def test_what_has_no_counterexample_is_not_known(error, tmp_path, monkeypatch):
         runs.append(1)
         raise error("bmc to depth 8: TIMEOUT")
 
-    monkeypatch.setattr(sby, "_decide", fail)
+    monkeypatch.setattr(smtbmc, "_decide", fail)
     for _ in range(2):
         with pytest.raises(error):
             check(counter(9, 5), tmp_path, depth=8, planted=True)
@@ -146,9 +146,9 @@ def test_what_has_no_counterexample_is_not_known(error, tmp_path, monkeypatch):
 def test_a_fault_that_is_gone_is_proven(tmp_path, refuted, monkeypatch):
     with pytest.raises(RefutedError):
         check(counter(9, 5), tmp_path, depth=8, planted=True)
-    monkeypatch.setattr(sby, "_decide", lambda *arguments: None)
+    monkeypatch.setattr(smtbmc, "_decide", lambda *arguments: None)
     check(counter(9, 9), tmp_path, depth=8, planted=True)
-    assert len(sby.PROOF_RESULTS) == 1
+    assert len(smtbmc.PROOF_RESULTS) == 1
 
 
 def test_where_a_line_stands_is_no_part_of_it():
@@ -157,6 +157,6 @@ def test_where_a_line_stands_is_no_part_of_it():
     second = Module()
 
     second.d.comb += Signal(name="a").eq(Signal(name="b"))
-    texts = [sby.rtlil.convert(module, name="top", ports=[]) for module in (first, second)]
+    texts = [smtbmc.rtlil.convert(module, name="top", ports=[]) for module in (first, second)]
     assert texts[0] != texts[1]
-    assert sby._without_places(texts[0]) == sby._without_places(texts[1])
+    assert smtbmc._without_places(texts[0]) == smtbmc._without_places(texts[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.formal import solvers
-from tests.formal.sby import find_tools
+from tests.formal.smtbmc import find_tools
 from tests.formal.solvers import (
     SATISFIABLE,
     UNSATISFIABLE,

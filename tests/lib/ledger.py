@@ -13,7 +13,7 @@ from pathlib import Path
 FOLDER = "tests/formal/"
 """Tests of this folder are kept."""
 
-DECIDING = frozenset({".".join(("tests", "formal", name)) for name in ("sby", "solvers")})
+DECIDING = frozenset({".".join(("tests", "formal", name)) for name in ("smtbmc", "solvers")})
 """Modules that ask the solvers: what has been proven does not depend on how.
 
 Put together, as every test would depend on what its strings name.

@@ -45,10 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
     # Proofs are asked for by tests that have imported this; the plugin itself need not. After the
     # teardown, for a test may have put something else in the place of the solver and of the list.
-    sby = sys.modules.get("tests.formal.sby")
-    if sby is not None and call.when == "teardown":
-        item.user_properties += [("proof", asdict(result)) for result in sby.PROOF_RESULTS]
-        sby.PROOF_RESULTS.clear()
+    smtbmc = sys.modules.get("tests.formal.smtbmc")
+    if smtbmc is not None and call.when == "teardown":
+        item.user_properties += [("proof", asdict(result)) for result in smtbmc.PROOF_RESULTS]
+        smtbmc.PROOF_RESULTS.clear()
     verdicts = _verdicts(item)
     if verdicts and call.when == "teardown" and ledger.has(item.nodeid):
         item.user_properties.append(("sources", verdicts.keys.sources(item)))
@@ -57,15 +57,17 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
 
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Give a test the proofs of the ledger, unless it is run to find its own again."""
-    sby = sys.modules.get("tests.formal.sby")
+    smtbmc = sys.modules.get("tests.formal.smtbmc")
     verdicts = _verdicts(item)
-    if sby is None or verdicts is None:
+    if smtbmc is None or verdicts is None:
         return
     if verdicts.is_kept(item):
-        sby.KEPT_PROOFS.clear()
-    elif not sby.KEPT_PROOFS:
+        smtbmc.KEPT_PROOFS.clear()
+    elif not smtbmc.KEPT_PROOFS:
         for key, proof in ledger.proofs_of(verdicts.ledger).items():
-            sby.KEPT_PROOFS[key] = sby.ProofResult(dict(proof.depths), True, 0.0, key, proof.tools)
+            smtbmc.KEPT_PROOFS[key] = smtbmc.ProofResult(
+                dict(proof.depths), True, 0.0, key, proof.tools
+            )
 
 
 def _verdicts(item: pytest.Item) -> Verdicts | None:

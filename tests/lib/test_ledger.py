@@ -18,7 +18,7 @@ import pytest
 from amaranth.hdl import Assert, Module, Signal
 
 from tests.claim import LIMIT
-from tests.formal import sby
+from tests.formal import smtbmc
 
 HERE = pathlib.Path(__file__).parent
 
@@ -29,7 +29,7 @@ def solver(monkeypatch):
         with (HERE.parents[1] / "build" / "asked.txt").open("a") as file:
             file.write("once ")
 
-    monkeypatch.setattr(sby, "_decide", decide)
+    monkeypatch.setattr(smtbmc, "_decide", decide)
 
 
 def test_counter_stays_in_its_range(tmp_path):
@@ -39,10 +39,10 @@ def test_counter_stays_in_its_range(tmp_path):
     with m.If(count == LIMIT):
         m.d.sync += count.eq(0)
     m.d.comb += Assert(count <= LIMIT)
-    sby.prove(m, tmp_path, depth=2, cover_depth=2)
+    smtbmc.prove(m, tmp_path, depth=2, cover_depth=2)
 """
 OTHERS = """
-from tests.formal.sby import UndecidedError
+from tests.formal.smtbmc import UndecidedError
 
 def test_undecided():
     raise UndecidedError("too hard")
@@ -65,7 +65,7 @@ def project(tmp_path):
     )
     (folder / "tests" / "claim.py").write_text("LIMIT = 9\n")
     (folder / "tests" / "formal" / "test_counter.py").write_text(PROOFS)
-    shutil.copy(ROOT / "tests" / "formal" / "sby.py", folder / "tests" / "formal")
+    shutil.copy(ROOT / "tests" / "formal" / "smtbmc.py", folder / "tests" / "formal")
     return folder
 
 

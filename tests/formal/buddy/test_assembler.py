@@ -18,7 +18,7 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.buddy.test_write_back import CONFIGS
 from tests.formal.queues import sampled
 from tests.formal.rules import ALWAYS
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 NUMBER_BITS = 3

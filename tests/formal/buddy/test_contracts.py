@@ -48,7 +48,7 @@ from tests.formal.buddy.test_mapper import CONFIGS as PAGES
 from tests.formal.buddy.test_mapper import FAULTS as FAULTS_OF_PLACES
 from tests.formal.buddy.test_mapper import Entry, regions_of
 from tests.formal.dma.test_contracts import Stated, open_contracts
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.formal.wiring import Shell, open_block, streams
 from tests.lib.shares import configs
 

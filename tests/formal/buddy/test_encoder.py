@@ -25,7 +25,7 @@ from tests.formal.buddy.payload_rules import (
 )
 from tests.formal.buddy.test_write_back import is_coded
 from tests.formal.queues import FollowedFifo, WeighedFifo, follow, sampled
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.formal.wiring import leave_out
 
 CONFIGS = {"tiny": BUDDY_PRESETS["tiny"]}

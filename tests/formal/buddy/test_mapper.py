@@ -36,7 +36,7 @@ from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
 from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs
 
 CONFIGS = {

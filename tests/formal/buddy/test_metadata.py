@@ -10,7 +10,7 @@ from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.buddy.cached_entry import CachedEntry
 from tests.formal.buddy.metadata_parts import narrow_rows, open_slices
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs
 
 TINY = replace(METADATA_CACHES["tiny"], capacity_bytes=64, lookups=4, misses=1)

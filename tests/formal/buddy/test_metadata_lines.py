@@ -43,7 +43,7 @@ from tests.formal.buddy.contracts import UnnamedSectors, contract_of, lines_of
 from tests.formal.buddy.metadata_parts import PARTS, PlainEncoder
 from tests.formal.queues import FollowedFifo
 from tests.formal.rules import ALWAYS
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.formal.wiring import Shell, open_block, streams
 
 CACHES = {name: METADATA_CACHES[name] for name in ("tiny", "slice", "paper_3_2", "paper_table2")}

@@ -10,7 +10,7 @@ from cdma.hw.buddy.payloads import ENTRY_NUMBER_BITS, SECTOR_OFFSET_BITS
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.smtbmc import ProofError, check, prove
 from tests.lib.shares import configs
 
 ADDRESS_BITS = 16

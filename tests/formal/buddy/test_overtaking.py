@@ -10,7 +10,7 @@ from cdma.hw.buddy.read.spill_queues import SpillQueues
 from cdma.hw.config import BUDDY_PRESETS
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.sby import ProofError, check
+from tests.formal.smtbmc import ProofError, check
 
 CONFIG = replace(BUDDY_PRESETS["tiny"], reads=8, id_bits=2)
 DEPTH = 9

@@ -10,7 +10,7 @@ from cdma.hw.buddy.frontend.write_collector import WriteCollector
 from cdma.hw.config import BUDDY_PRESETS
 from tests.formal.broken import break_elaborate
 from tests.formal.power_up import prove_power_up
-from tests.formal.sby import RefutedError
+from tests.formal.smtbmc import RefutedError
 from tests.lib.shares import configs
 
 TINY = BUDDY_PRESETS["tiny"]

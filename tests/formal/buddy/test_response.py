@@ -30,7 +30,7 @@ from tests.formal.buddy.payload_rules import (
     read_info,
 )
 from tests.formal.queues import FollowedFifo, WeighedFifo, follow, sampled
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 
 CONFIGS = {"tiny": BUDDY_PRESETS["tiny"]}
 

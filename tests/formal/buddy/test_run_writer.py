@@ -24,7 +24,7 @@ from cdma.hw.lib.fifo import Fifo
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.queues import FollowedFifo, follow, sampled
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 
 SECTOR_BITS = 8 * SECTOR_BYTES
 SHAPES = {

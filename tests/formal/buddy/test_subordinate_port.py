@@ -8,7 +8,7 @@ from cdma.hw.buddy.frontend.subordinate_port import SubordinatePort
 from cdma.hw.config import BUDDY_PRESETS, SECTOR_BYTES, BuddyConfig, EntryConfig
 from tests.formal.bench import Bench, channel
 from tests.formal.broken import break_elaborate, find_fault
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 BUFFERS = ("ar", "aw", "w", "r", "b")

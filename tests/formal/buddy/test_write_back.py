@@ -40,7 +40,7 @@ from tests.formal.bench import Bench, CutOut
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.buddy.contracts import Choice
 from tests.formal.queues import FollowedFifo, WeighedFifo, follow, sampled
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 SECTOR_BITS = 8 * SECTOR_BYTES

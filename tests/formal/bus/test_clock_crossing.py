@@ -18,7 +18,7 @@ from tests.formal.bench import Bench, Inside
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.clocks import TwoClocks
 from tests.formal.engines import engine_of
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 MANAGER, BUS = "manager", "bus"

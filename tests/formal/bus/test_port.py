@@ -20,7 +20,7 @@ from cdma.hw.dma.engine import host_port, memory_port
 from tests.formal.bench import Bench, Inside, channel
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.queues import CountedFifo, FollowedFifo, open_fifos
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 SEEN_BURSTS = 4

@@ -21,7 +21,7 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.lines import NARROW, SHIPPED, TINY, sector_item
 from tests.formal.order import Order, one
 from tests.formal.rules import SectorRules, axis_rules, beat_sizes
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs
 
 COMMAND = {ZvcCompressorAxis: ["length"], ZvcDecompressorAxis: ["length", "crc32", "check_crc"]}

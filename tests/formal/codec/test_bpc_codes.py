@@ -18,7 +18,7 @@ from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench, anything_at
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.lane_theorems import at
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 
 WHOLE = EntryConfig(sector_bytes=128)
 FIELDS = ("dbx", "zero", "plane_zero", "ones", "two", "one")

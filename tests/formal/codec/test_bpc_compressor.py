@@ -34,7 +34,7 @@ from cdma.hw.lib.ram import Ram
 from tests.formal.bench import Bench, CutOut, anything_at
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.buddy.metadata_parts import OpenRam
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 
 SECTORS = [32, 64, 128]
 COUNT_BITS = 5

@@ -35,7 +35,7 @@ from tests.formal.codec.test_bpc_steps import CODE_BITS, WalkedStep, bits_from, 
 from tests.formal.order import Order, one
 from tests.formal.parts import prove_part
 from tests.formal.rules import ALWAYS
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 
 SECTORS = (32, 64, 128)
 BLOCK = 128

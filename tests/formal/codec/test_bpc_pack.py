@@ -28,7 +28,7 @@ from cdma.hw.codec.entry.compressor import LONGEST_BITS
 from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench, CutOut
 from tests.formal.broken import break_elaborate, break_function, find_fault
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs, widths
 
 SECTORS = [32, 64, 128]

@@ -16,7 +16,7 @@ from cdma.hw.codec.bpc.plane_builder import PlaneBuilder
 from cdma.hw.codec.bpc.step_reader import BLOCK_BITS, STEP_CODES, StepReader
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 from tests.lib.shares import configs, names
 
 CODE_BITS = 32

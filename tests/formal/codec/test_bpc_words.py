@@ -30,7 +30,7 @@ from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, break_function, find_fault
 from tests.formal.parts import prove_part
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 
 TERMS = (1, 2, 3, 4, 6)
 """Numbers of terms that the networks' carry-save adders have."""

@@ -21,7 +21,7 @@ from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.buddy.contracts import Choice
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 
 CONFIGS = {
     "E4": EntryConfig(),

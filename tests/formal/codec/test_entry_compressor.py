@@ -18,7 +18,7 @@ from cdma.hw.config import EntryConfig
 from tests.formal.bench import Bench, CutOut
 from tests.formal.broken import break_elaborate, break_function, find_fault
 from tests.formal.queues import FollowedFifo, sampled
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.formal.wiring import leave_out
 from tests.lib.shares import configs
 

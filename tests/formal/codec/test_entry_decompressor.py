@@ -23,7 +23,7 @@ from tests.formal.bench import Bench, Inside, Port
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.test_entry_compressor import CONFIGS, THREE, cut, moves, seen
 from tests.formal.queues import FollowedFifo
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 NUMBER_BITS = 6

@@ -20,7 +20,7 @@ from tests.formal.rules import (
     beat_sizes,
     received_rules,
 )
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs, widths
 
 WIDTHS = widths(2, 4, 8, 32, quick=())

@@ -23,7 +23,7 @@ from tests.formal.codec.lane_theorems import (
     scatters,
     turns,
 )
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 from tests.lib.shares import configs, widths
 
 

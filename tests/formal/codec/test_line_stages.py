@@ -26,7 +26,7 @@ from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.lane_theorems import at
 from tests.formal.codec.xc_lines import SECTORS, SHAPES, shape_of, straighten
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import names
 
 LOSSY = {f"quantize-S{sector_bytes}": sector_bytes for sector_bytes in SECTORS}

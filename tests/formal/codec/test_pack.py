@@ -24,7 +24,7 @@ from tests.formal.codec.slots import StraightSlots
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, minimum, received_rules
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 

@@ -17,7 +17,7 @@ from cdma.hw.codec.quantize.arithmetic import (
 )
 from cdma.hw.codec.quantize.payloads import K_BITS, NUMBER_BITS
 from tests.formal.bench import Bench
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 
 pytestmark = pytest.mark.verify
 

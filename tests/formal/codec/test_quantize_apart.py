@@ -19,7 +19,7 @@ from tests.formal.codec import test_quantize_places as quantize_places
 from tests.formal.codec.test_quantize_places import config_of, form_of
 from tests.formal.codec.xc_lines import any_number
 from tests.formal.codec.xc_places import number
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 from tests.lib.shares import widths
 
 

@@ -22,7 +22,7 @@ from tests.formal.broken import break_elaborate, break_function, find_fault
 from tests.formal.codec.lane_theorems import at
 from tests.formal.codec.xc_lines import LINE_BYTES, any_number, padded, straighten
 from tests.formal.codec.xc_places import number
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import widths
 
 PLAIN, ZIGZAG, LORENZO = range(3)

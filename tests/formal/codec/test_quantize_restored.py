@@ -23,7 +23,7 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.lane_theorems import at
 from tests.formal.codec.xc_lines import any_number
 from tests.formal.order import Order, one
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 COUNT_BITS = 4

@@ -21,7 +21,7 @@ from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, break_function, find_fault
 from tests.formal.codec.lane_theorems import at
 from tests.formal.codec.xc_lines import any_number, straighten
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import widths
 
 PLAIN, ZIGZAG, LORENZO, RAW = range(4)

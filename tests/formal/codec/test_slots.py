@@ -11,7 +11,7 @@ from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench
 from tests.formal.codec.slots import StraightSlots
 from tests.formal.lines import NARROW
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 DECIDED = {name: NARROW[name] for name in ("4x2", "2x4", "8x1")}

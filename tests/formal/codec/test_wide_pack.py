@@ -21,7 +21,7 @@ from tests.formal.codec.lane_theorems import at, cut_turns
 from tests.formal.codec.test_pack import packed_elements
 from tests.formal.codec.test_zvc import BeatPosition
 from tests.formal.lines import SHIPPED, TINY
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs
 
 PACKER = ElementPacker.__module__

@@ -32,7 +32,7 @@ from tests.formal.codec.wide_slots import (
     slot_of,
 )
 from tests.formal.lines import NARROW, SHIPPED
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs, widths
 
 LONG_HEAD = CodecConfig(element_bytes=1, sector_bytes=2, line_bytes=16)

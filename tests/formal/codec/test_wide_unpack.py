@@ -25,7 +25,7 @@ from tests.formal.codec.wide_slots import AnySlots, PromisedSlots
 from tests.formal.lines import SHIPPED, TINY
 from tests.formal.parts import prove_part
 from tests.formal.rules import LineRules, received_rules
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 from tests.lib.shares import configs
 
 UNPACK = Unpacker.__module__

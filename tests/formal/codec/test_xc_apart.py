@@ -27,7 +27,7 @@ from tests.formal.codec.xc_lines import (
     shape_of,
 )
 from tests.formal.codec.xc_places import number
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 from tests.lib.shares import names
 
 

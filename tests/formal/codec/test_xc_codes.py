@@ -42,7 +42,7 @@ from tests.formal.codec.xc_lines import (
     straighten,
     table_code,
 )
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 from tests.lib.shares import names
 
 CODED = [name for name in SHAPES if name.endswith("S32") or name.startswith("bf16")]

@@ -12,7 +12,7 @@ from cdma.hw.codec.xc.payloads import LineShape, own_config
 from cdma.hw.config import CodecConfig
 from tests.formal.bench import Bench
 from tests.formal.broken import find_fault
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 
 CONFIG = own_config(CodecConfig())
 SHAPE = LineShape.of(CONFIG)

@@ -18,7 +18,7 @@ from tests.formal.bench import Bench
 from tests.formal.broken import break_function, find_fault
 from tests.formal.codec.lane_theorems import at
 from tests.formal.codec.xc_lines import SHAPES, any_number, shape_of
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs, widths
 
 LINE_BYTES = 128

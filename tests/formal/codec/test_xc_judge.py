@@ -10,7 +10,7 @@ from cdma.hw.codec.xc.decompressor.judge import LineJudge
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.codec.xc_lines import SHAPES, shape_of, straighten
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import names
 
 OK = StreamStatus.OK.value

@@ -24,7 +24,7 @@ from tests.formal.codec.lane_theorems import at
 from tests.formal.codec.test_xc_codes import CutTables
 from tests.formal.codec.xc_lines import RAW, SHAPES, any_number, shape_of, straighten
 from tests.formal.codec.xc_places import LineGhosts, cut_widths
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import names
 
 

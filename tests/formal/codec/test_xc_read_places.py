@@ -36,7 +36,7 @@ from tests.formal.codec.xc_places import (
     len_of,
     number,
 )
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import names
 
 QUICK = ("bf16-S32",)

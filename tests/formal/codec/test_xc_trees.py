@@ -8,7 +8,7 @@ from cdma.hw.codec.xc.classes import INDEX_BITS, WIDTH_BITS
 from cdma.hw.codec.xc.trees import block_sums
 from cdma.hw.lib.fields import merge_level, split_level
 from tests.formal.bench import Bench
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 from tests.lib.shares import widths
 
 

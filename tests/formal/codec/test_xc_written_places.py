@@ -32,7 +32,7 @@ from tests.formal.codec.xc_places import (
     number,
     own_width,
 )
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import names, widths
 
 QUICK = ("bf16-S32",)

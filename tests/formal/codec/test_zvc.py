@@ -31,7 +31,7 @@ from tests.formal.lines import (
 )
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import ExpandedRules, LineRules, SectorRules
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 CUT = {**PIPELINES, **WITH_SHIPPED}

@@ -23,7 +23,7 @@ from tests.formal.dma.contracts import (
 )
 from tests.formal.queues import FollowedFifo, Queue, StraightFifo
 from tests.formal.rules import CollectedRules
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 NUMBER_BITS = 3

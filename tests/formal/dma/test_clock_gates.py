@@ -24,7 +24,7 @@ from cdma.hw.lib.sleep import add_wake
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.lines import TINY
-from tests.formal.sby import check
+from tests.formal.smtbmc import check
 
 CONFIG = EngineConfig(
     codec=replace(TINY, sector_bytes=8),

@@ -7,7 +7,7 @@ from amaranth.hdl._ast import AnySeq
 from cdma.hw.dma.job_faults import JobFaultFilter
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 SHAPES = {"lines": (93, 1), "bursts": (22, 1), "beats": (64, 16), "few": (3, 2)}

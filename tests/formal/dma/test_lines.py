@@ -27,7 +27,7 @@ from tests.formal.dma.contracts import (
 from tests.formal.engines import codec_of, engine_of
 from tests.formal.queues import FollowedFifo
 from tests.formal.rules import ALWAYS
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 

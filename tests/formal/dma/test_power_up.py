@@ -38,7 +38,7 @@ from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, StreamWriter
 from cdma.hw.dma.path_activity import PathActivity
 from tests.formal.broken import break_elaborate
 from tests.formal.power_up import prove_power_up
-from tests.formal.sby import RefutedError
+from tests.formal.smtbmc import RefutedError
 from tests.lib.shares import configs
 
 TINY = PRESETS["tiny"]

@@ -22,7 +22,7 @@ from tests.formal.engines import HOSTS, codec_of, engine_of
 from tests.formal.lines import TINY
 from tests.formal.queues import FollowedFifo
 from tests.formal.rules import ALWAYS
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 MOVE_CYCLES = 1

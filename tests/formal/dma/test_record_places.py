@@ -29,7 +29,7 @@ from tests.formal.dma.contracts import (
     written_beat,
 )
 from tests.formal.engines import HOSTS, engine_of
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 

@@ -21,7 +21,7 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.engines import HOSTS
 from tests.formal.order import Order, Run, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 COUNT_BITS = 5

@@ -10,7 +10,7 @@ from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.dma.any_faults import AnyFaults
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 ISSUE_CYCLES = 2

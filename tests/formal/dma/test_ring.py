@@ -17,7 +17,7 @@ from tests.formal.dma.contracts import UnnamedMemory, read_request, ring_registe
 from tests.formal.engines import HOSTS, engine_of
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 COUNT_BITS = 4

@@ -12,7 +12,7 @@ from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.engines import codec_of
 from tests.formal.lines import TINY
 from tests.formal.rules import ALWAYS, beat_sizes
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 CODECS = {

@@ -30,7 +30,7 @@ from tests.formal.dma.contracts import (
     ring_registers,
 )
 from tests.formal.engines import HOSTS
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 WIDEST_BEAT = 128

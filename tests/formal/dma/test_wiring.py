@@ -36,7 +36,7 @@ from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.dma.contracts import Memories, contract_of
 from tests.formal.engines import codec_of
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.formal.wiring import Shell, open_block, streams
 from tests.lib.shares import configs
 

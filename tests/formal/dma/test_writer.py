@@ -26,7 +26,7 @@ from tests.formal.dma.contracts import (
     written_beat,
 )
 from tests.formal.rules import CollectedRules, beat_sizes
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 NUMBER_BITS = 1

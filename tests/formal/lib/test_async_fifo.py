@@ -13,7 +13,7 @@ from tests.formal.bench import Bench, Inside
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.clocks import MetastableSynchronizer, TwoClocks
 from tests.formal.order import Order, Run, one
-from tests.formal.sby import check, prove
+from tests.formal.smtbmc import check, prove
 from tests.lib.shares import configs
 
 

@@ -36,7 +36,7 @@ from tests.formal.queues import (
     WeighedFifo,
 )
 from tests.formal.rules import axis_rules, beat_rules, received_rules
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs, widths
 
 SHAPES = {"byte": 8, "beat": Beat(2), "received": ReceivedBeat(4), "sector": ReceivedBeat(32)}

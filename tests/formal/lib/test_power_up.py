@@ -24,7 +24,7 @@ from cdma.hw.lib.round_robin import RoundRobinArbiter
 from cdma.hw.lib.width_converter import PacketNarrower, PacketWidener
 from tests.formal.broken import break_elaborate
 from tests.formal.power_up import prove_power_up
-from tests.formal.sby import RefutedError, UndecidedError
+from tests.formal.smtbmc import RefutedError, UndecidedError
 from tests.lib.shares import configs
 
 COMPONENTS = {

@@ -19,7 +19,7 @@ from cdma.hw.lib.pipeline import SkidBuffer
 from cdma.hw.lib.sleep import COMPARED_BITS, add_wake
 from tests.formal.bench import Bench
 from tests.formal.lines import TINY
-from tests.formal.sby import ProofError, prove
+from tests.formal.smtbmc import ProofError, prove
 
 CONFIG = EngineConfig(
     codec=replace(TINY, sector_bytes=8, line_bytes=16),

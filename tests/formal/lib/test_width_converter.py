@@ -12,7 +12,7 @@ from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import beat_sizes
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 
 SHAPES = [(1, 2), (1, 4), (4, 32), (32, 64), (32, 128)]
 """Bytes of the narrower and of the wider beats: the widths at the ends, and all ratios up to 8."""

@@ -15,7 +15,7 @@ from cdma.hw.registers.map import WORD_BYTES, address_bits
 from cdma.hw.registers.port import RegisterPort
 from tests.formal.bench import Bench, Inside, channel
 from tests.formal.broken import break_elaborate, find_fault
-from tests.formal.sby import prove
+from tests.formal.smtbmc import prove
 from tests.lib.shares import configs
 
 MAP = register_map(EngineConfig())

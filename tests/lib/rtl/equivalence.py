@@ -21,7 +21,7 @@ from cdma.builds.cache import cache_directory, cached, digest
 from cdma.hw.emit.netlist import WrittenModule, shared_modules
 from cdma.synth.errors import SynthError, TooSlowError
 from cdma.synth.tools.yosys import YOSYS, run_yosys
-from tests.formal.sby import PROOF_RESULTS, ProofResult, UndecidedError
+from tests.formal.smtbmc import PROOF_RESULTS, ProofResult, UndecidedError
 
 INDUCTION = 4
 """Cycles that `equiv_induct` looks at."""

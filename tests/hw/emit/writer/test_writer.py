@@ -18,7 +18,7 @@ from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.emit.writer.module import write_module
 from cdma.hw.emit.writer.usage import Usage
-from tests.formal.sby import UndecidedError
+from tests.formal.smtbmc import UndecidedError
 from tests.hw.emit.test_verilog import ABORT, lint
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.equivalence import check_module, parts_of_shared, prove_design
