@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from itertools import combinations, permutations
 from pathlib import Path
@@ -814,7 +815,7 @@ class Induction:
         return [
             target
             for target in self._begun
-            if target not in self._loaded and not self._is_whole(self._always[target])
+            if not self._is_whole(self._always[target])
         ]
 
     def _differing(self) -> list[int]:
@@ -929,13 +930,12 @@ def prove_power_up(
 
     def decide(into: Path) -> None:
         netlist = Netlist.of(text, folder, tools["YOSYS"])
+        make = partial(Induction, ports, netlist, tools["YICES"], timeout_s, reset_cycles)
         for effort in EFFORTS:
-            induction = Induction(ports, netlist, tools["YICES"], timeout_s, reset_cycles)
+            induction = make()
             differing = induction.find(effort)
             if differing and (loaded := induction.loaded()):
-                induction = Induction(
-                    ports, netlist, tools["YICES"], timeout_s, reset_cycles, loaded
-                )
+                induction = make(loaded)
                 differing = induction.find(effort)
             if not differing:
                 depths = {"power_up": len(induction.free)}

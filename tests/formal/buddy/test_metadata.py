@@ -54,7 +54,7 @@ def _narrow(monkeypatch):
 @pytest.mark.usefixtures("_narrow")
 @pytest.mark.parametrize("config", configs(SLICES, quick=()))
 def test_lookups_of_an_entry_give_what_was_written_last(config, tmp_path):
-    # There is nothing to cover: the next test is about the same contract.
+    # There is nothing to cover: what lookups have found is covered below, of the same proof.
     prove(slice_proof(config), tmp_path, depth=1, cover_depth=1, timeout_s=800)
 
 

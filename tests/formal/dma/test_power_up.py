@@ -180,11 +180,12 @@ class SupervisorOfRecords(wiring.Component):
         self.failed = Signal()
         self._supervisor = Supervisor()
         super().__init__(self._supervisor.signature)
+        for name in self.signature.members:
+            setattr(self, name, getattr(self._supervisor, name))
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.supervisor = supervisor = self._supervisor
-        wiring.connect(m, wiring.flipped(self), supervisor)
+        m.submodules.supervisor = self._supervisor
         m.d.comb += self.failed.eq(self.record_error != BusError.NONE)
         m.d.sync += [self.told.eq(self.record_done), self.kept.eq(self.failed & ~self.clear)]
         return m
