@@ -249,6 +249,27 @@ def test_a_run_in_which_everything_is_known_has_not_failed(project):
 
 # Time must pass.
 @pytest.mark.always
+def test_what_an_undecided_test_has_begun_does_not_fail_the_next_one(project):
+    (project / "tests" / "test_third.py").write_text(
+        "import gc\n"
+        "import time\n"
+        "import pytest\n"
+        "from amaranth.hdl import Elaboratable, Fragment, Module\n"
+        "@pytest.mark.timeout(0.2)\n"
+        "def test_endless():\n"
+        "    Fragment.get(Module(), platform=None)\n"
+        "    known_to_themselves = []\n"
+        "    known_to_themselves += [known_to_themselves, Elaboratable(), Elaboratable()]\n"
+        "    time.sleep(60)\n"
+        "def test_quick():\n"
+        "    gc.collect()\n"
+    )
+    told = run(project, "--verdicts", "tests/test_third.py", "-n", "0", "-W", "error")
+    assert "1 passed, 1 skipped" in told
+
+
+# Time must pass.
+@pytest.mark.always
 def test_what_does_not_end_in_its_time_is_named_as_open_and_nothing_else_is(project):
     (project / "tests" / "test_third.py").write_text(
         "import time\n"
