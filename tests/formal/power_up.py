@@ -812,11 +812,7 @@ class Induction:
 
     def loaded(self) -> list[str]:
         """The registers that a reset sets and of which the claims do not say that they agree."""
-        return [
-            target
-            for target in self._begun
-            if not self._is_whole(self._always[target])
-        ]
+        return [target for target in self._begun if not self._is_whole(self._always[target])]
 
     def _differing(self) -> list[int]:
         """The outputs of which the claims do not say that they are the same where they count."""

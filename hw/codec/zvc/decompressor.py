@@ -368,4 +368,8 @@ class ZvcDecompressor(wiring.Component):
             self.o.valid.eq(control.o_valid),
             self.o.payload.eq(sector),
             self.o.payload.present.eq(present),
+            # Its errors are found behind it. Nothing loads these, so they would stay as they are at
+            # power-up.
+            self.o.payload.status.eq(0),
+            self.o.payload.offset.eq(0),
         ]

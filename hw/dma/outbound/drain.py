@@ -313,6 +313,8 @@ class LineDrain(wiring.Component):
             self.outcome.valid.eq(outcome_valid & settled),
             self.outcome.payload.eq(outcome),
             self.outcome.payload.crc32.eq(crc.crc32),
+            # For codecs that tell nothing: no register is loaded with it.
+            self.outcome.payload.result.eq(0),
             crc.begins.eq(self.job.ready),
             crc.ends.eq(t.done),
             crc.tail_pad.eq(t.tail_pad),
