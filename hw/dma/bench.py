@@ -33,6 +33,8 @@ _LONGEST_CYCLES_OF_TWO_CLOCKS = 100_000
 """As a slow host needs."""
 _GUARD_BYTES = 64
 _MEMORY_BYTES = 16384
+_BOUND = 2.0**-6
+"""Of the errors of lossy codecs."""
 _WRITE, _READ, _WAIT_FOR_IRQ, _WAIT_FOR_NO_IRQ = range(4)
 _HOST_HALF_NS = 3.701
 """Half of the host's period, where half of the engine's is 5 ns: edges meet at ever other times."""
@@ -114,6 +116,12 @@ class _Program:
         kept = np.repeat(keep, element)[:nbytes]
         return np.where(kept, values, np.uint8(0)).astype(np.uint8).tobytes()
 
+    def numbers(self, count: int) -> bytes:
+        """Return so many numbers of fp32 around 0, some infinite, for lossy codecs."""
+        values = self.random.normal(size=count).astype(np.float32)
+        values[self.random.random(count) < 0.01] = np.inf
+        return values.tobytes()
+
     def add(self, status: Status, record: dict[str, int], *, unknown: bool, **fields: int) -> None:
         """Add a descriptor and its record; the record's `result` is not known if `unknown`."""
         place = self.host.reserve(ENTRY_BYTES, multiple=ENTRY_BYTES)
@@ -145,14 +153,14 @@ class _Program:
         codec: LineCodec | None = None,
         src: int | None = None,
         flags: int = 0,
-        crc32: int | None = None,
+        crc_error: int | None = None,
     ) -> int:
         """Add a transfer of uncompressed bytes and return where they come, as they are there.
 
         Parameters
         ----------
         opcode, flags
-            As in the descriptor; CHECK_CRC is added with `crc32`.
+            As in the descriptor; CHECK_CRC is added with `crc_error`.
         data
             The uncompressed bytes.
         codec
@@ -160,29 +168,33 @@ class _Program:
         src
             The address where a descriptor before this one has brought them; they are placed in the
             memory if not given.
-        crc32
-            The expected CRC-32, right or wrong.
+        crc_error
+            Bits of the expected CRC-32 that are wrong.
         """
         shape = self.config.codec
         outward = opcode in (Opcode.COMPRESS_OUT, Opcode.COPY_OUT)
-        at_host, parameters = data, 0
+        at_host, back, parameters = data, data, 0
         if codec is not None:
-            values = codec.all_parameters({})
+            given = {} if codec.lossless else codec.bounded_parameters(_BOUND)
+            values = codec.all_parameters(given)
             model = codec.model(codec.array_element_bytes(shape.element_bytes), values)
-            at_host = model.compress(np.frombuffer(data, np.uint8)).tobytes()
+            dtype = np.uint8 if codec.lossless else np.float32
+            stream = model.compress(np.frombuffer(data, dtype))
+            at_host, back = stream.tobytes(), model.decompress(stream, len(data)).tobytes()
             parameters = codec.packed_parameters(values)
-        taken, left = (data, at_host) if outward else (at_host, data)
+        taken, left = (data, at_host) if outward else (at_host, back)
         origin, target = (self.device, self.host) if outward else (self.host, self.device)
         if src is None:
             src = origin.reserve(len(taken), multiple=shape.element_bytes)
             origin.place(src, taken)
         dst = target.reserve(len(left), multiple=shape.element_bytes)
         target.expect(dst, left)
-        own = zlib.crc32(data)
+        # Of what comes back, in both directions.
+        own = zlib.crc32(back)
         status = Status.OK_EXPANDED if outward and len(left) > len(data) else Status.OK
-        if crc32 is not None:
+        if crc_error is not None:
             flags |= Flag.CHECK_CRC
-            if crc32 != own:
+            if crc_error:
                 status = Status.CRC_MISMATCH
         self.add(
             status,
@@ -195,7 +207,7 @@ class _Program:
             src=src,
             dst=dst,
             length=len(data),
-            crc32=crc32 or 0,
+            crc32=0 if crc_error is None else own ^ crc_error,
             dst_capacity=len(left),
             src_length=len(taken) if opcode is Opcode.DECOMPRESS_IN else 0,
             parameters=parameters,
@@ -211,17 +223,21 @@ def _program(config: EngineConfig) -> _Program:
     """All operations: out, and behind a fence back in from where they came out; then an error."""
     program = _Program(config)
     codecs = [entry for entry in config.codec.entries if entry.number is not None]
-    sparse, dense = program.tensor(1210, 0.3), program.tensor(300, 1.0)
+    sparse = program.tensor(1210, 0.3)
+    dense = program.tensor(300, 1.0) if codecs[0].lossless else program.numbers(75)
     copied = program.move(Opcode.COPY_OUT, sparse)
-    streams = [program.move(Opcode.COMPRESS_OUT, sparse, codec=codec) for codec in codecs]
+    data = [sparse if codec.lossless else program.numbers(300) for codec in codecs]
+    streams = [
+        program.move(Opcode.COMPRESS_OUT, one, codec=codec)
+        for one, codec in zip(data, codecs, strict=True)
+    ]
     program.move(Opcode.COMPRESS_OUT, dense, codec=codecs[0], flags=Flag.VERIFY)
     program.fence()
-    checksum = zlib.crc32(sparse)
     program.move(Opcode.COPY_IN, sparse, src=copied)
-    for codec, src in zip(codecs, streams, strict=True):
-        program.move(Opcode.DECOMPRESS_IN, sparse, codec=codec, src=src, crc32=checksum)
+    for one, codec, src in zip(data, codecs, streams, strict=True):
+        program.move(Opcode.DECOMPRESS_IN, one, codec=codec, src=src, crc_error=0)
     program.move(Opcode.DECOMPRESS_IN, dense, codec=codecs[0])
-    program.move(Opcode.DECOMPRESS_IN, dense, codec=codecs[0], crc32=zlib.crc32(dense) ^ 1)
+    program.move(Opcode.DECOMPRESS_IN, dense, codec=codecs[0], crc_error=1)
     program.fence(Flag.INTERRUPT)
     return program
 

@@ -55,11 +55,11 @@ class Held(wiring.Component):
         held = Signal(3, reset_less=True)
         reset = Signal()
         late = Signal(3, reset_less=True)
-        m.d.sync += [held[0].eq(self.i), late.eq(held)]
+        m.d.sync += held[0].eq(self.i)
         with m.If(self.i):
-            m.d.sync += held[1].eq(1)
-        if not self.shown:
-            m.d.sync += late[2].eq(reset)
+            m.d.sync += [held[1].eq(1), late.eq(held)]
+            if not self.shown:
+                m.d.sync += late[2].eq(reset)
         m.d.comb += self.o.eq(late)
         return m
 

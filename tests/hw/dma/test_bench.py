@@ -155,8 +155,9 @@ def test_passes_on_verilator(planted):
             read_buffer_bytes=8192,
         ),
         EngineConfig(codec=CodecConfig(element_bytes=1, codecs=("zvc", "xc", "raw")), units=1),
+        EngineConfig(codec=CodecConfig(element_bytes=1, codecs=("quantize", "raw")), units=2),
     ],
-    ids=["titanx_gen3", "a line per cycle", "two codecs"],
+    ids=["titanx_gen3", "a line per cycle", "two codecs", "a lossy codec"],
 )
 def test_passes_in_other_shapes(config, tmp_path):
     require(ICARUS)

@@ -1,10 +1,15 @@
 """The files that the engine's bench reads: what they ask to be compared, and how much of it."""
 
+import zlib
+
+import numpy as np
 import pytest
 
-from cdma.hw.config import HOST_BYTES, EngineConfig
-from cdma.hw.dma.bench import engine_bench
-from cdma.hw.dma.control.descriptor import RECORD_DTYPE
+from cdma.hw.codec.registry import line_codec
+from cdma.hw.config import HOST_BYTES, CodecConfig, EngineConfig
+from cdma.hw.dma.bench import _BOUND, _program, engine_bench
+from cdma.hw.dma.control.descriptor import DESCRIPTOR_DTYPE, RECORD_DTYPE, Opcode
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.hw.emit.reset import DEFAULT_RESET, RESETS
 
 DESCRIPTORS = 9
@@ -44,3 +49,27 @@ def test_bytes_in_the_end_are_the_first_ones_where_nothing_is_written(vectors, m
 @pytest.mark.parametrize("memory", ["device", "host"])
 def test_memories_are_of_whole_beats_of_the_widest_bus(vectors, memory):
     assert len(vectors[memory]) % max(HOST_BYTES) == 0
+
+
+def test_what_comes_back_of_a_lossy_codec_is_other_numbers_within_its_bound():
+    codec = CodecConfig(element_bytes=1, codecs=("zvc", "raw", "quantize"))
+    program = _program(EngineConfig(units=1, codec=codec))
+    ring = program.host.before[program.ring :][: ENTRY_BYTES * program.count]
+    lossy = [
+        one for one in ring.view(DESCRIPTOR_DTYPE) if one["codec"] == line_codec("quantize").number
+    ]
+    out, back = lossy
+    assert (out["opcode"], back["opcode"]) == (Opcode.COMPRESS_OUT, Opcode.DECOMPRESS_IN)
+    sent, come = (
+        memory[address:][: out["length"]].view(np.float32)
+        for memory, address in (
+            (program.device.before, out["src"]),
+            (program.device.after, back["dst"]),
+        )
+    )
+    finite = np.isfinite(sent)
+    assert 0 < np.count_nonzero(~finite) < 20
+    np.testing.assert_array_equal(come[~finite], sent[~finite])
+    errors = np.abs(come[finite] - sent[finite])
+    assert 0 < errors.max() <= _BOUND
+    assert back["crc32"] == zlib.crc32(come.tobytes()) != zlib.crc32(sent.tobytes())

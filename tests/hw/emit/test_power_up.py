@@ -21,6 +21,10 @@ BLOCKS = {
     "small": ("engine", SMALL),
     "two clocks": ("engine", replace(SMALL, host_clock=True)),
     "gated clocks": ("engine", replace(SMALL, clock_gates=True)),
+    "all codecs": (
+        "engine",
+        replace(SMALL, codec=CodecConfig(element_bytes=1, codecs=("zvc", "raw", "xc", "quantize"))),
+    ),
     "titanx_gen3": ("engine", preset("titanx_gen3")),
 }
 SEEDS = 5

@@ -98,11 +98,14 @@ def _sources(netlist: Netlist, net: Net) -> set[Net]:
 
 
 def _assigned(cell: AssignmentList, bit: int) -> Iterator[Net]:
-    """What a bit is assigned, with the conditions, from behind up to what is always assigned."""
+    """What a bit is assigned, with the conditions: of those under one condition the last."""
+    later = set()
     for assigned in reversed(cell.assignments):
-        if assigned.start <= bit < assigned.start + len(assigned.value):
+        is_of_it = assigned.start <= bit < assigned.start + len(assigned.value)
+        if is_of_it and assigned.cond not in later:
             yield assigned.value[bit - assigned.start]
             if assigned.cond == ONE:
                 return
             yield assigned.cond
+            later.add(assigned.cond)
     yield cell.default[bit]
