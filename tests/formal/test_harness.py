@@ -113,17 +113,21 @@ def test_solvers_end_with_the_time_that_there_is(tmp_path):
     assert not solver.exists() or solver.read_text().split()[2] == "Z"
 
 
-@pytest.mark.parametrize(
-    ("tool", "said", "told"),
-    [
-        ("YOSYS", "echo ERROR: no such module; exit 1", "Yosys: ERROR\nERROR: no such module"),
-        ("SMTBMC", "echo Traceback of its own; exit 1", "ERROR\nTraceback of its own"),
-        # It ends as if all were well, and has said nothing.
-        ("SMTBMC", "true", "prove to depth 1: ERROR"),
-        ("SMTBMC", "echo '##   0:00:00  Status: PASSED'; exit 1", "prove to depth 1: ERROR"),
-    ],
-)
-def test_a_tool_that_fails_proves_nothing(tool, said, told, tmp_path):
+FAILURES = {
+    "yosys": ("YOSYS", "echo ERROR: no such module; exit 1", "Yosys: ERROR\nERROR: no such module"),
+    "smtbmc": ("SMTBMC", "echo Traceback of its own; exit 1", "ERROR\nTraceback of its own"),
+    "nothing is said": ("SMTBMC", "true", "prove to depth 1: ERROR"),
+    "ends with an error": (
+        "SMTBMC",
+        "echo '##   0:00:00  Status: PASSED'; exit 1",
+        "prove to depth 1: ERROR",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_tool_that_fails_proves_nothing(failure, tmp_path):
+    tool, said, told = FAILURES[failure]
     tools = smtbmc.find_tools()
     for name, text in {"YOSYS": "true", tool: said}.items():
         program = tmp_path / name
