@@ -86,8 +86,9 @@ class LineCodec:
     locates_errors : bool
         Whether the decompressor itself finds what is wrong with a line, as statuses of the golden
         format with places in the line's stream, and how long the line is there:
-        `ExpandedSector.status` and `ExpandedSector.offset`. Without it, the engine finds errors and
-        places from what is announced, present and missing. Excludes `counted`.
+        `ExpandedSector.status` and `ExpandedSector.offset`. Without it, both are always 0, and the
+        engine finds errors and places from what is announced, present and missing. Excludes
+        `counted`.
     """
 
     name: str
