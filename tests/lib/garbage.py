@@ -9,8 +9,9 @@ kept them all would need more memory than there is: so they are collected betwee
 import ctypes
 import gc
 import os
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -47,17 +48,23 @@ class Garbage:
         if now <= self.least + GROWTH_BYTES:
             self.least = min(self.least, now)
         else:
-            # What these objects warn of is an earlier test's, and would fail the next one.
-            with warnings.catch_warnings(action="ignore"):
-                gc.collect()
-            # The C library keeps what is freed between other blocks; not all of them have the call.
-            with suppress(AttributeError):
-                ctypes.CDLL(None).malloc_trim(0)
-            # What is left is in use.
-            self.least = self.resident()
+            self.collect_all()
+
+    def collect_all(self) -> None:
+        """Collect it in any case."""
+        # What these objects warn of is an earlier test's, and would fail the next one.
+        with warnings.catch_warnings(action="ignore"):
+            gc.collect()
+        # The C library keeps what is freed between other blocks; not all of them have the call.
+        with suppress(AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+        # What is left is in use.
+        self.least = self.resident()
 
 
 _GARBAGE = pytest.StashKey[Garbage]()
+_BROKEN_OFF = pytest.StashKey[bool]()
+"""Set of a test that has not come to its end."""
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -65,6 +72,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     gc.set_threshold(100_000, 50, 100)
     session.config.stash[_GARBAGE] = Garbage()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> None:
+    if call.when == "call" and call.excinfo is not None:
+        item.stash[_BROKEN_OFF] = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    done = yield
+    if item.stash.get(_BROKEN_OFF, False):
+        # Of what it has begun much has not been used, and warns of that when it is freed.
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+            # The frames, for a debugger.
+            vars(sys).pop(name, None)
+        item.config.stash[_GARBAGE].collect_all()
+    return done
 
 
 @pytest.hookimpl(trylast=True)

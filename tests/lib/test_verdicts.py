@@ -264,7 +264,17 @@ def test_what_an_undecided_test_has_begun_does_not_fail_the_next_one(project):
         "def test_quick():\n"
         "    gc.collect()\n"
     )
-    told = run(project, "--verdicts", "tests/test_third.py", "-n", "0", "-W", "error")
+    told = run(
+        project,
+        "-p",
+        "tests.lib.garbage",
+        "--verdicts",
+        "tests/test_third.py",
+        "-n",
+        "0",
+        "-W",
+        "error",
+    )
     assert "1 passed, 1 skipped" in told
 
 

@@ -24,14 +24,12 @@ one in each run. Proofs of the ledger are among the others: one that is reached 
 the solver.
 """
 
-import gc
 import os
 import platform
 import random
 import shutil
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -89,7 +87,6 @@ class Verdicts:
         self.known: list[str] = []
         self.keys = Keys(config)
         self.passed: set[str] = set()
-        self.undecided: set[str] = set()
         self.uses: Uses | None = None
         if self.keep:
             self.uses = Uses(self.keys.checkout)
@@ -147,10 +144,7 @@ class Verdicts:
         if self.uses is None:
             return (yield)
         with self.uses:
-            done = yield
-        if item.nodeid in self.undecided:
-            free_what_was_begun()
-        return done
+            return (yield)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if self.budget_s and time.time() - self.started > self.budget_s:
@@ -166,7 +160,6 @@ class Verdicts:
         if report.when == "call" and call.excinfo and ran_out(call.excinfo.value):
             report.outcome = "skipped"
             report.longrepr = (str(item.path), 0, UNDECIDED)
-            self.undecided.add(item.nodeid)
         if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
             self.passed.add(item.nodeid)
         if report.when == "teardown" and report.passed and item.nodeid in self.passed:
@@ -332,19 +325,6 @@ def ran_out(error: BaseException) -> bool:
     if isinstance(error, pytest.fail.Exception):
         return str(error).startswith("Timeout (>")
     return type(error).__name__ == "UndecidedError"
-
-
-def free_what_was_begun() -> None:
-    """Free the objects of a test that ran out of time.
-
-    Some warn that they have not been used: so would the next test fail, in which they were freed.
-    """
-    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
-        # The frames that had them, for a debugger.
-        vars(sys).pop(name, None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gc.collect()
 
 
 def verdict_folder(name: str) -> Path:
