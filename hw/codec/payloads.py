@@ -113,7 +113,7 @@ class ExpandedSector(data.StructLayout):
         (`LineCodec.locates_errors`); OK with the other codecs.
     offset
         Bytes of the line's stream before the error; all of them if there is none. The same on all
-        sectors of a line. No bits, or meaningless, where `status` is.
+        sectors of a line. No bits where `status` has none; 0 with the other codecs.
     """
 
     def __init__(self, config: CodecConfig) -> None:

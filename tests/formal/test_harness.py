@@ -98,14 +98,20 @@ def test_cover_out_of_reach_fails(tmp_path):
         prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.always
-def test_solvers_end_with_the_time_that_there_is(tmp_path):
+def tools_that(folder: Path, **scripts: str) -> dict[str, str]:
+    """The tools, but for some that are scripts of the shell."""
     tools = smtbmc.find_tools()
-    for name, said in (("YOSYS", "true"), ("SMTBMC", "sleep 60 & echo $! > solver; wait")):
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\n{said}\n")
+    for name, script in scripts.items():
+        program = folder / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         tools[name] = str(program)
+    return tools
+
+
+@pytest.mark.always
+def test_solvers_end_with_the_time_that_there_is(tmp_path):
+    tools = tools_that(tmp_path, YOSYS="true", SMTBMC="sleep 60 & echo $! > solver; wait")
     with pytest.raises(UndecidedError, match="prove to depth 1: TIMEOUT\nnot decided in 1 s"):
         smtbmc._decide(tools, tmp_path, {"prove": 1}, 1)
     solver = Path("/proc") / (tmp_path / "solver").read_text().strip() / "stat"
@@ -128,12 +134,7 @@ FAILURES = {
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_tool_that_fails_proves_nothing(failure, tmp_path):
     tool, said, told = FAILURES[failure]
-    tools = smtbmc.find_tools()
-    for name, text in {"YOSYS": "true", tool: said}.items():
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\n{text}\n")
-        program.chmod(0o755)
-        tools[name] = str(program)
+    tools = tools_that(tmp_path, **{"YOSYS": "true", tool: said})
     with pytest.raises(ProofError, match=told) as raised:
         smtbmc._decide(tools, tmp_path, {"prove": 1}, 60)
     assert not isinstance(raised.value, RefutedError | UndecidedError)

@@ -21,7 +21,7 @@ DESIGNS = {
         "engine",
         replace(TINY, ecc=True, host_clock=True, clock_gates=True, rings=2),
     ),
-    "all codecs": (
+    "ZVC, XC and lossy": (
         "engine",
         EngineConfig(
             units=1, codec=CodecConfig(element_bytes=1, codecs=("zvc", "raw", "xc", "quantize"))

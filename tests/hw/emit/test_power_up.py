@@ -21,7 +21,7 @@ BLOCKS = {
     "small": ("engine", SMALL),
     "two clocks": ("engine", replace(SMALL, host_clock=True)),
     "gated clocks": ("engine", replace(SMALL, clock_gates=True)),
-    "all codecs": (
+    "ZVC, XC and lossy": (
         "engine",
         replace(SMALL, codec=CodecConfig(element_bytes=1, codecs=("zvc", "raw", "xc", "quantize"))),
     ),
