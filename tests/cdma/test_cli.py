@@ -7,10 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from cdma.builds.errors import BuildError
 from cdma.cli import REPORTED_ERRORS, is_reported, main
 from cdma.golden import StreamError, StreamStatus
 from cdma.versions import TOOLS, Program, Wheel
+from tests.lib.processes import is_alive, until
 
 # Signals reach processes while these are at work, and full disks and closed pipes are real.
 pytestmark = pytest.mark.always
@@ -237,15 +236,6 @@ def start(code, *arguments, **options):
     )
 
 
-def until(condition, what):
-    """Wait for it; that it comes at all is what is asked for, not when."""
-    for _ in range(6000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError(what)
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_modules_are_imported_prints_no_traceback(number):
     """Also where Python cannot raise, as in callbacks of weak references, as imports use."""
@@ -319,14 +309,6 @@ def test_a_signal_that_another_thread_gets_ends_a_call_of_the_main_one(number):
     assert (process.returncode, out, err) == (128 + number, "", "")
 
 
-def alive(pid):
-    """Return True if a process exists and has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 @pytest.mark.verify
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("stubborn", [False, True])
@@ -362,7 +344,8 @@ def test_a_signal_ends_the_compilers(tmp_path, number, stubborn):
     # Progress may have been told by then.
     told = [line for line in err.splitlines() if not re.fullmatch(r"cdma: .+ \d+/\d+", line)]
     assert (process.returncode, out, told) == (128 + number, "", [])
-    assert not [pid for pid in pids.read_text().split() if alive(pid)]
+    started = pids.read_text().split()
+    until(lambda: not any(map(is_alive, started)), "compilers go on")
     assert not list((tmp_path / "cache").glob("*.partial"))
     assert not list(temporary.iterdir())
 
