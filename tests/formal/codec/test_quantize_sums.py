@@ -3,8 +3,8 @@
 The differences to the numbers before them are given of any numbers of a line: sums of them, in
 levels of a tree and from sector to sector, have to be these numbers. Values are cut out;
 `test_quantize.py` has what they are. Pipeline registers are left out (`Straight`); behind those
-between levels there are the sums that have to be in front of them (`GivenLanes`), as whole trees are
-too much for the solvers.
+between levels there are the sums that have to be in front of them (`GivenLanes`), as whole trees
+are too much for the solvers.
 """
 
 import pytest
