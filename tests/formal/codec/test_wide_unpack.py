@@ -189,7 +189,7 @@ def parts_of(name: str, kind: str) -> int:
 
 
 PIECES = {"E1-S128-wide-9": 4}
-"""Parts that are too much for a solver, and in how many it decides them."""
+"""Parts that are too much for a solver at once, and in how many pieces they are."""
 
 
 def shapes() -> Iterator[tuple[str, tuple[CodecConfig, tuple[int, int], int, int]]]:
