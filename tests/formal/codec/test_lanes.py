@@ -79,6 +79,15 @@ def block_proof(lanes: int) -> Bench:
     return bench
 
 
+def any_counts(bench: Bench, lanes: int, present: Signal, name: str) -> LaneCounts:
+    """The counts of any lanes."""
+    counts = LaneCounts(lanes, name)
+    for number in (present, *counts.below):
+        bench.m.d.comb += number.eq(AnyConst(len(number)))
+    bench.assume(counts.are_of(present))
+    return counts
+
+
 class Rows:
     """Any lanes with the counts that `count_proof` shows, whatever makes them, and any start.
 
@@ -86,20 +95,16 @@ class Rows:
     ----------
     present, start, picked : Signal
         `picked` is a lane.
-    before : list of Signal
-        How many present lanes there are below each lane, and of all.
+    counts : LaneCounts
     """
 
     def __init__(self, bench: Bench, lanes: int, *, from_first: bool) -> None:
         self.bench, self.lanes, self.from_first = bench, lanes, from_first
         self.bits = bits = (lanes - 1).bit_length()
-        self.present = self.any_of(lanes, "present")
+        self.present = Signal(lanes)
+        self.counts = any_counts(bench, lanes, self.present, "counts")
         self.picked = self.any_of(bits, "picked")
         self.start = self.any_of(bits, "start")
-        self.before = [self.any_of(bits + 1, f"before_{i}") for i in range(lanes + 1)]
-        bench.assume(self.before[0] == 0)
-        for i in range(lanes):
-            bench.assume(self.before[i + 1] == self.before[i] + self.present[i])
         if from_first:
             bench.assume(self.start == 0)
         self.is_present = self.present.bit_select(self.picked, 1)
@@ -110,8 +115,8 @@ class Rows:
         return signal
 
     def swaps(self) -> list[Signal]:
-        ones = [self.before[i][: max((i & -i).bit_length(), 1)] for i in range(self.lanes)]
-        return swaps(self.bench.m, ones, None if self.from_first else self.start, name="swap")
+        start = None if self.from_first else self.start
+        return swaps(self.bench.m, self.counts.ones(), start, name="swap")
 
     def only(self, level: int) -> list[Value]:
         """The ways of a level; at others nothing swaps."""
@@ -132,7 +137,7 @@ class Rows:
         A block of 2^level lanes has its own elements there, at their places in the row.
         """
         place = Signal(self.bits, name=f"place_{level}")
-        low = (self.start + Array(self.before)[self.picked])[:level]
+        low = (self.start + Array(self.counts.below)[self.picked])[:level]
         self.bench.m.d.comb += place.eq(Cat(low, self.picked[level:]))
         return place
 
@@ -143,9 +148,9 @@ class Rows:
         self.bench.m.d.comb += [
             first.eq(Cat(C(0, level), lane[level:])),
             end.eq(first + (1 << level)),
-            below.eq(Array(self.before)[first]),
+            below.eq(Array(self.counts.below)[first]),
         ]
-        return (lane - below - self.start)[:level] >= Array(self.before)[end] - below
+        return (lane - below - self.start)[:level] >= Array(self.counts.below)[end] - below
 
 
 def network_proof(lanes: int, *, from_first: bool) -> Bench:
@@ -204,15 +209,6 @@ def empty_level_proof(lanes: int, level: int, *, from_first: bool) -> Bench:
     bench.implies(behind, ~gathered.bit_select(rows.picked, 1))
     bench.cover(behind & rows.is_present)
     return bench
-
-
-def any_counts(bench: Bench, lanes: int, present: Signal, name: str) -> LaneCounts:
-    """The counts of any lanes."""
-    counts = LaneCounts(lanes, name)
-    for number in (present, *counts.below):
-        bench.m.d.comb += number.eq(AnyConst(len(number)))
-    bench.assume(counts.are_of(present))
-    return counts
 
 
 def network_theorem_proof(lanes: int, network: str, *, from_first: bool) -> Bench:
