@@ -20,7 +20,7 @@ from tests.mutation.report import MISSED, OUTCOMES, PAGE, REASONS, page, reasons
 from tests.mutation.run import Workshop, is_current, judged, kept_verdict, records
 
 ROOMS = ("hw", "golden", "sim/driver")
-DRAWN = 1000
+DRAWN = 1200
 FOLDER = ROOT / "build" / "mutation"
 
 
@@ -40,8 +40,11 @@ def mutate(
 ) -> None:
     """Draw mutants, and run the tests that depend on them."""
     console = Console()
-    drawn = mutants(ROOT, rooms or ROOMS)[:count]
     known = reasons(REASONS)
+    # Those of which nothing is known come first: a run may be stopped at any time.
+    before = Workshop(Checkout(ROOT), ledger=ledger.read(LEDGER))
+    drawn = mutants(ROOT, rooms or ROOMS)[:count]
+    drawn.sort(key=lambda mutant: bool(records(before, mutant)))
     shops: Queue[Workshop] = Queue()
     for job in range(jobs):
         folder = None if kept else FOLDER / f"checkout-{job}"

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
+import pytest
+
 from cdma.builds.cache import cache_directory, digest
 from cdma.hw.components import find_component
 from tests.lib.closure import Checkout
@@ -259,7 +261,11 @@ class Workshop:
             return None
         if note.exists():
             return dict(json.loads(note.read_text()))
-        return {"test": "", "error": f"pytest ended with status {status}"}
+        # What is loaded before any test is at fault, then: it raises, or never ends. A single test
+        # may be gone.
+        is_early = status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
+        test = tests[0] if is_early and "::" not in tests[0] else ""
+        return {"test": test, "error": f"pytest ended with status {status}", "is_check": ""}
 
     def _has_same_netlists(self, mutant: Mutant) -> bool:
         """Return True if the file is a part of components, and all are built as without the fault.

@@ -38,7 +38,10 @@ class Server:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, arguments: Sequence[str], seconds: float) -> int | None:
-        """Pytest's status, or None if it takes longer than that; it is stopped then."""
+        """Pytest's status, or None if it takes longer than that; it is stopped then.
+
+        Less than zero if a signal has ended it.
+        """
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(PROGRAM)],
@@ -60,7 +63,7 @@ class Server:
         answer = self._process.stdout.readline()
         if not answer:
             self.close()
-        return int(answer or pytest.ExitCode.INTERNAL_ERROR)
+        return int(answer or -signal.SIGKILL)
 
     def close(self) -> None:
         """Stop the process, and what it runs."""

@@ -232,6 +232,26 @@ def test_a_loop_without_end_is_found(checkout, shop_of, monkeypatch):
     assert judged(shop_of(made), mutant).error == "OvertimeError: more than 1 s"
 
 
+LOADED = {
+    "for all tests, and raises": ("LIMITS = [0] * 12\nLIMITS[11]\n", "(12)"),
+    "for its own test, and never ends": ("left = 12\nwhile left: left -= 12\n", "(13)"),
+}
+
+
+@pytest.mark.parametrize("loaded", LOADED)
+def test_what_is_loaded_before_any_test_is_found(checkout, shop_of, monkeypatch, loaded):
+    monkeypatch.setenv("CDMA_MUTATION_TEST_S", "1")
+    made = checkout(STRONG)
+    if "all" in loaded:
+        (made.root / "tests" / "conftest.py").write_text("import cdma.sim.clamp\n")
+    text, fault = LOADED[loaded]
+    (made.root / "sim" / "clamp.py").write_text(SOURCE + text)
+    made = Checkout(made.root)
+    mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.after == fault)
+    verdict = judged(shop_of(made), mutant)
+    assert (verdict.outcome, verdict.test) == ("killed", "tests/sim/test_clamp.py")
+
+
 def test_components_that_it_is_a_part_of_are_asked_before_whole_engines(checkout):
     made = checkout(STRONG)
     for folder in ("hw/dma", "hw/emit", "docs", "sim/buddy"):
