@@ -4,7 +4,12 @@ import os
 
 import pytest
 
-pytest_plugins = ["tests.lib.garbage", "tests.lib.verdicts", "tests.lib.proofs"]
+pytest_plugins = [
+    "tests.lib.garbage",
+    "tests.lib.interruption",
+    "tests.lib.verdicts",
+    "tests.lib.proofs",
+]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

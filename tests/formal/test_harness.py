@@ -1,5 +1,8 @@
 """The proofs can fail: on components broken on purpose, and wherever something is left open."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from tests.formal.codec.test_pack import unpacker_proof
 from tests.formal.codec.test_zvc import compressor_proof, decompressor_proof
 from tests.formal.lines import TINY
 from tests.formal.smtbmc import ProofError, RefutedError, UndecidedError, check, prove
+from tests.lib.paths import ROOT
 from tests.lib.processes import is_alive, until
 
 IN_PROOF = r"(?s)bmc to depth 8: FAIL.*Assert failed in top: .*tests/formal/[\w/]+\.py:\d+"
@@ -117,6 +121,30 @@ def test_solvers_end_with_the_time_that_there_is(tmp_path):
         smtbmc._decide(tools, tmp_path, {"prove": 1}, 3)
     solver = (tmp_path / "solver").read_text()
     until(lambda: not is_alive(solver.strip()), "the solver goes on")
+
+
+RUN = """
+from pathlib import Path
+from tests.formal.smtbmc import _ended
+
+def test_it():
+    _ended(["sh", "-c", "sleep 600 & echo $! > solver; wait"], Path.cwd(), {}, 600)
+"""
+
+
+@pytest.mark.always
+def test_solvers_end_with_a_run_of_tests_that_is_told_to_end(tmp_path):
+    (tmp_path / "test_it.py").write_text(RUN)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.lib.interruption", "test_it.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    solver = tmp_path / "solver"
+    with (tmp_path / "said").open("w") as said:
+        run = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=said, stderr=said)
+        until(lambda: solver.exists() and solver.read_text().strip(), "no solver is started")
+        run.terminate()
+        run.wait()
+    assert "KeyboardInterrupt" in (tmp_path / "said").read_text()
+    until(lambda: not is_alive(solver.read_text().strip()), "the solver goes on")
 
 
 FAILURES = {

@@ -5,19 +5,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def until(condition: Callable[[], object], what: str) -> None:
+def until(condition: Callable[[], object], what: str, *, within_s: float = 60.0) -> None:
     """Wait for it; that it comes at all is what is asked for, not when.
 
     Raises
     ------
     AssertionError
-        That says `what`, if it does not come in a minute.
+        That says `what`, if it does not come in that time.
     """
-    for _ in range(6000):
-        if condition():
-            return
+    end = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(what)
         time.sleep(0.01)
-    raise AssertionError(what)
 
 
 def is_alive(pid: int | str) -> bool:

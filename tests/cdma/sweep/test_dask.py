@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from contextlib import ExitStack
 
 import pytest
@@ -13,6 +12,7 @@ from cdma.sweep.backends import DaskCluster, LocalProcesses
 from cdma.sweep.run import compute
 from cdma.sweep.store import Store
 from tests.cdma.sweep.work import LONGEST_S, break_down, die, point, refuse, square_later
+from tests.lib.processes import until
 from tests.lib.requirements import DASK, require
 
 NUMBERS = range(6)
@@ -35,13 +35,6 @@ def cluster(clusters):
     return clusters(2)
 
 
-def wait_until(condition):
-    end = time.monotonic() + LONGEST_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def begun(folder):
     """The points that are or were worked at: by process, their numbers."""
     found = {}
@@ -58,7 +51,7 @@ def test_a_worker_that_is_killed_in_a_point_costs_nothing_but_time(tmp_path, clu
 
     def kill_in_the_middle():
         # The victim is in a point, and no point is done.
-        wait_until(lambda: begun(work))
+        until(lambda: begun(work), "nobody works", within_s=LONGEST_S)
         victim = next(each for each in cluster.workers if each.pid in begun(work))
         lost.update({victim: begun(work)[victim.pid]})
         victim.kill()
@@ -113,7 +106,7 @@ def test_the_table_is_the_same_as_without_a_cluster(tmp_path, capsys, cluster, m
     there = []
 
     def kill_in_the_middle():
-        wait_until(lambda: list(folder.glob("*.json")))
+        until(lambda: list(folder.glob("*.json")), "nothing is kept", within_s=LONGEST_S)
         cluster.workers[0].kill()
         cluster.workers[0].wait()
         there.extend(folder.glob("*.json"))
