@@ -8,13 +8,11 @@ once for both, so that the solver sees nothing but the differences.
 import json
 import re
 import subprocess
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.formal.smtbmc import ProofError, UndecidedError
+from tests.formal.smtbmc import ProofError
 
 SCRIPT = """\
 read_rtlil top.il
@@ -42,7 +40,6 @@ _DECLARED = re.compile(r"\(declare-fun \|([^|]+)\| \(\|top_s\|\) (.*)\)(?: ; (.*
 _DEFINED = re.compile(r"\(define-fun \|([^|]+)\| \(\(state \|top_s\|\)\) (.*)$")
 _USED = re.compile(r"\(\|([^|]+)\| state\)")
 _NEXT = re.compile(r"  \(= (.*) \(\|([^|]+)\| next_state\)\) ; ")
-_VALUE = re.compile(r"\((\w+)\s+(?:#b([01]+)|(true|false))\)")
 
 
 @dataclass(frozen=True)
@@ -271,93 +268,3 @@ class Copies:
         name = f"t{len(written)}"
         self.text.append(f"(declare-fun {name} () {netlist.types[key]})")
         return name
-
-
-class Yices:
-    """A run of the solver, with a stack of assertions.
-
-    Parameters
-    ----------
-    program
-        Path of `yices-smt2`.
-    seconds
-        What it has for all that it is asked.
-    text
-        What it is told first: declarations and definitions.
-    """
-
-    def __init__(self, program: str, seconds: float, text: Sequence[str]) -> None:
-        self.process = subprocess.Popen(
-            [program, "--incremental"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._seconds = seconds
-        self._limit = threading.Timer(seconds, self.process.kill)
-        self._limit.start()
-        # Without memories it is several times as fast.
-        logic = "QF_AUFBV" if any("(Array" in line for line in text) else "QF_BV"
-        self.tell("(set-option :produce-models true)", f"(set-logic {logic})", *text)
-
-    def __enter__(self) -> "Yices":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._limit.cancel()
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                # What it was told last may not have gone out, and need not.
-                with suppress(BrokenPipeError):
-                    pipe.close()
-
-    def tell(self, *commands: str) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write("\n".join([*commands, ""]))
-        except BrokenPipeError as error:
-            raise self._undecided() from error
-
-    def satisfiable(self) -> bool:
-        """Ask whether all that the solver was told can hold.
-
-        Raises
-        ------
-        UndecidedError
-            If it does not say in its time.
-        """
-        answer = self._ask("(check-sat)")
-        if answer not in ("sat", "unsat"):
-            raise UndecidedError(f"the solver says: {answer}")
-        return answer == "sat"
-
-    def values(self, names: Iterable[str]) -> dict[str, int]:
-        """The values of terms in the example that the solver has found."""
-        answer = self._ask(f"(get-value ({' '.join(names)}))")
-        return {
-            name: int(bits, 2) if bits else int(flag == "true")
-            for name, bits, flag in _VALUE.findall(answer)
-        }
-
-    def _ask(self, command: str) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.tell(command)
-        try:
-            self.process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self._undecided() from error
-        answer = self.process.stdout.readline()
-        while answer and answer.count("(") > answer.count(")"):
-            answer += self.process.stdout.readline()
-        if not answer:
-            raise self._undecided()
-        return answer.strip()
-
-    def _undecided(self) -> UndecidedError:
-        assert self.process.stdout is not None
-        said = self.process.stdout.read().strip()
-        return UndecidedError(said or f"not decided in {self._seconds} s")

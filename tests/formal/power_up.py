@@ -32,7 +32,8 @@ from amaranth.lib.wiring import In
 from cdma.builds.cache import cache_directory, cached, digest
 from cdma.hw.emit.fast_conversion import fast_conversion
 from tests.formal import netlist_model
-from tests.formal.netlist_model import Copies, Netlist, NetlistMemory, Yices
+from tests.formal.incremental import IncrementalSolver
+from tests.formal.netlist_model import Copies, Netlist, NetlistMemory
 from tests.formal.smtbmc import (
     PACKAGES,
     PROOF_RESULTS,
@@ -509,7 +510,7 @@ class Induction:
                 else None
             )
             terms[target] = (f"v{number}", violation, f"r{number}", word)
-        with Yices(self._program, self._seconds, copies.text) as solver:
+        with IncrementalSolver(self._program, self._seconds, copies.text) as solver:
             for target, (name, violation, begun, word) in terms.items():
                 claim = self._always[target]
                 if violation is not None:
@@ -703,7 +704,7 @@ class Induction:
         if not claims:
             return False, cone | copies.leaves
         premises = self._premises(copies, cone)
-        with Yices(self._program, self._seconds, copies.text) as solver:
+        with IncrementalSolver(self._program, self._seconds, copies.text) as solver:
             solver.tell(*premises)
             for name, (claim, term) in claims.items():
                 solver.tell(_definition(name, claim.width, term))
@@ -714,24 +715,25 @@ class Induction:
         ]
         return dropped, cone | copies.leaves
 
-    def _drop(self, solver: Yices, claims: dict[str, Claim]) -> bool:
+    def _drop(self, solver: IncrementalSolver, claims: dict[str, Claim]) -> bool:
         """Drop the bits of claims for which there are counterexamples; whether any had one."""
         dropped = False
-        for name, claim in claims.items():
-            while claim.mask:
-                solver.tell("(push 1)", f"(assert {self._masked(name, claim)})")
-                values = solver.values(claims) if solver.satisfiable() else {}
-                if values:
-                    # Few bits differ in what a solver finds, where often all of them could.
-                    solver.tell(f"(assert (= (bvand {name} {_mask(claim)}) {_mask(claim)}))")
-                    if solver.satisfiable():
-                        values = solver.values(claims)
-                solver.tell("(pop 1)")
-                if not values:
-                    break
-                dropped = True
-                for other, value in values.items():
-                    claims[other].mask &= ~value
+        while left := {name: claim for name, claim in claims.items() if claim.mask}:
+            violated = [self._masked(name, claim) for name, claim in left.items()]
+            solver.tell("(push 1)", f"(assert (or false {' '.join(violated)}))")
+            values = solver.values(left) if solver.satisfiable() else {}
+            if values:
+                # Few bits differ in what a solver finds, where often all of them could.
+                name = next(one for one, claim in left.items() if values[one] & claim.mask)
+                solver.tell(f"(assert (= (bvand {name} {_mask(left[name])}) {_mask(left[name])}))")
+                if solver.satisfiable():
+                    values = solver.values(left)
+            solver.tell("(pop 1)")
+            if not values:
+                break
+            dropped = True
+            for name, value in values.items():
+                left[name].mask &= ~value
         return dropped
 
     def _masked(self, name: str, claim: Claim) -> str:
@@ -829,7 +831,7 @@ class Induction:
         counts = self._wire(copies, f"cares_{number}", 0)
         leaves = self._leaves(f"bits_{number}") | self._leaves(f"cares_{number}")
         premises = self._premises(copies, self._grounds(leaves))
-        with Yices(self._program, self._seconds, copies.text) as solver:
+        with IncrementalSolver(self._program, self._seconds, copies.text) as solver:
             solver.tell(*premises)
             solver.tell("(push 1)", f"(assert (distinct {counts} {_constant(0, len(group.bits))}))")
             if not solver.satisfiable():
@@ -862,7 +864,7 @@ class Induction:
             ]
             differs = {number: self._differs(copies, number, cycle) for number in outputs}
             wanted = [term for term in differs.values() if term != "false"]
-            with Yices(self._program, self._seconds, copies.text) as solver:
+            with IncrementalSolver(self._program, self._seconds, copies.text) as solver:
                 solver.tell(*(f"(assert {premise})" for premise in premises))
                 for number, name in terms.items():
                     solver.tell(f"(define-fun {name} () Bool {differs[number]})")

@@ -2,9 +2,9 @@
 
 It answers one question and those about its model, as `yices-smt2` does without `--incremental`. If
 Yices does not answer soon, it turns the question into a formula of clauses, and CaDiCaL is asked
-whether that has a solution. If it has none, that is the answer. If it has one, Yices is asked
-again, for the model, and so it is where there are arrays, which it makes no clauses of. The file is
-run as a program and imports nothing of the project.
+whether that has a solution, which is the answer. Yices is asked again for the model, if anybody
+wants it, and so it is where there are arrays, which it makes no clauses of. The file is run as a
+program and imports nothing of the project.
 """
 
 import os
@@ -76,7 +76,7 @@ class Race:
         self.first = self._ask_yices()
 
     def answer(self) -> str:
-        """Answer the question: `unsat`, or what Yices says, which then has a model."""
+        """Answer the question: what Yices says, which then has a model, or what CaDiCaL does."""
         if self._has_answered(SOON_S):
             return self._read()
         with tempfile.TemporaryDirectory() as folder:
@@ -91,9 +91,20 @@ class Race:
                 status = self._first_of_both(second)
         if status == UNSATISFIABLE:
             return "unsat\n"
-        if self.first.returncode is not None:
+        is_asked = self.first.returncode is None
+        if is_asked and self._has_answered(0):
+            return self._read()
+        if status == SATISFIABLE:
+            self.close()
+            return "sat\n"
+        if not is_asked:
             self.first = self._ask_yices()
         return self._read()
+
+    def find_model(self) -> None:
+        """Ask Yices again about a question that has a solution: it then has one."""
+        self.first = self._ask_yices()
+        self._read()
 
     def close(self) -> None:
         """End Yices."""
@@ -150,13 +161,17 @@ def main(yices: str, options: list[str]) -> int:
     if "--incremental" in options:
         os.execv(yices, [yices, *options])
     race = Race(yices, options, question_of(iter(sys.stdin.readline, "")))
-    sys.stdout.write(race.answer())
+    answer = race.answer()
+    sys.stdout.write(answer)
     sys.stdout.flush()
 
+    asked = sys.stdin.readline()
     if race.first.returncode is not None:
-        # Without a model there is nothing to ask about.
-        sys.stdin.read()
-        return 0
+        # Without a model there is nothing to ask about, and often nobody asks.
+        if answer.startswith("unsat") or asked.strip() in ("", "(exit)"):
+            sys.stdin.read()
+            return 0
+        race.find_model()
     assert race.first.stdin is not None
 
     def pass_on() -> None:
@@ -166,8 +181,9 @@ def main(yices: str, options: list[str]) -> int:
 
     answers = threading.Thread(target=pass_on)
     answers.start()
-    for line in iter(sys.stdin.readline, ""):
-        race.first.stdin.write(line.encode())
+    while asked:
+        race.first.stdin.write(asked.encode())
+        asked = sys.stdin.readline()
     race.first.stdin.close()
     answers.join()
     return race.first.wait()
