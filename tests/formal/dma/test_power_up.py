@@ -24,6 +24,7 @@ from cdma.hw.dma.control.ring_arbiter import RingArbiter
 from cdma.hw.dma.control.supervisor import Supervisor
 from cdma.hw.dma.control.windows import RingWindowChecker
 from cdma.hw.dma.engine import host_port, memory_port
+from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.path import InJobSplitter
 from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.limits import HOST_BURST_BEATS
@@ -109,6 +110,7 @@ COMPONENTS = {
     "faults of jobs": lambda: JobFaultFilter(4),
     "splitter of jobs out": lambda: OutJobSplitter(TINY),
     "splitter of jobs in": lambda: InJobSplitter(TINY),
+    "reports of lines": lambda: LineReportCollector(TINY),
     "throttle": lambda: TokenBucket(TINY),
     "line issuer": lambda: IssuerOfClasses(TINY),
     "line issuer of two rings": lambda: IssuerOfClasses(TWO_RINGS),
