@@ -256,8 +256,12 @@ class Bench(Elaboratable):
             statement.src_loc = condition.src_loc
             self.m.d.comb += statement
 
-    def implies(self, premise: Value, *conclusions: Value) -> None:
-        """Assert the conclusions whenever the premise holds."""
+    def implies(self, premise: Value, *conclusions: Value, by: Sequence[Value] = ()) -> None:
+        """Assert the conclusions whenever the premise holds.
+
+        `by` are steps on the way, each of which follows from those before it in the same cycle. A
+        proof in pieces asserts them, too (`PartBench`); no other needs them.
+        """
         for conclusion in conclusions:
             condition = ~Value.cast(premise).bool() | Value.cast(conclusion).bool()
             condition.src_loc = conclusion.src_loc
