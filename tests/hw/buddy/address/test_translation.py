@@ -19,7 +19,7 @@ SLOT = DEVICE_SLOT_BYTES[Target.X4]
 
 @pytest.mark.parametrize("line_bytes", LINES)
 def test_no_slot_is_in_a_line_of_metadata(line_bytes):
-    """Metadata begin with their line; slots behind its first byte are refused."""
+    """Metadata begin with their line, whichever; slots behind its first byte are refused."""
     tiny = BUDDY_PRESETS["tiny"]
     cache = replace(METADATA_CACHES["tiny"], capacity_bytes=1024, line_bytes=line_bytes)
     translation = AddressTranslation(replace(tiny, cache=cache))
@@ -64,6 +64,10 @@ def test_no_slot_is_in_a_line_of_metadata(line_bytes):
             assert first.metadata_address == LINE_AT
             assert last.device_address + SLOT == LINE_AT
             assert behind.status == MapStatus.OUT_OF_REGION
+        for lines in (1, 2):
+            ctx.set(translation.metadata_base, LINE_AT + lines * line_bytes)
+            found = await mapping_of(ctx, translation, 0)
+            assert found.metadata_address == LINE_AT + lines * line_bytes
 
     simulator.add_testbench(body)
     simulator.run()
