@@ -1,13 +1,14 @@
 """The solver that is asked many questions: it answers as Yices alone does, whoever is first."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.formal import incremental
 from tests.formal.incremental import IncrementalSolver
 from tests.formal.smtbmc import UndecidedError, find_tools
 
-BITS = 12
-NUMBERS = [f"(declare-fun {name} () (_ BitVec {BITS}))" for name in "ab"]
+NUMBERS = [f"(declare-fun {name} () (_ BitVec 12))" for name in "ab"]
 WIDE = "(bvmul ((_ zero_extend 12) a) ((_ zero_extend 12) b))"
 FACTORS = [f"(assert (= {WIDE} (_ bv9797 24)))", "(assert (bvult (_ bv1 12) a))"]
 """97 and 101 are the only ones."""
@@ -42,15 +43,10 @@ def same_rows() -> list[str]:
 def solver(request, monkeypatch):
     """Makes solvers that ask Yices alone, or CaDiCaL at once, too."""
     monkeypatch.setattr(incremental, "SOON_S", request.param[1])
-    begun = []
-
-    def begin(text, seconds=60.0) -> IncrementalSolver:
-        begun.append(IncrementalSolver(find_tools()["YICES"], seconds, text))
-        return begun[-1]
-
-    yield begin
-    for one in begun:
-        one.__exit__()
+    with ExitStack() as begun:
+        yield lambda text, seconds=60.0: begun.enter_context(
+            IncrementalSolver(find_tools()["YICES"], seconds, text)
+        )
 
 
 def test_questions_on_a_stack_are_answered(solver):

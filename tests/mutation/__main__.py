@@ -42,13 +42,14 @@ def mutate(
     console = Console()
     known = reasons(REASONS)
     # Those of which nothing is known come first: a run may be stopped at any time.
-    before = Workshop(Checkout(ROOT), ledger=ledger.read(LEDGER))
+    verdicts = ledger.read(LEDGER)
+    before = Workshop(Checkout(ROOT), ledger=verdicts)
     drawn = mutants(ROOT, rooms or ROOMS)[:count]
     drawn.sort(key=lambda mutant: bool(records(before, mutant)))
     shops: Queue[Workshop] = Queue()
     for job in range(jobs):
         folder = None if kept else FOLDER / f"checkout-{job}"
-        shops.put(Workshop(Checkout(ROOT), folder, ledger.read(LEDGER)))
+        shops.put(Workshop(Checkout(ROOT), folder, verdicts))
 
     def judge(mutant: Mutant) -> tuple[Mutant, Verdict | None]:
         if near and known.get(mutant.name, {}).get("equivalent"):
