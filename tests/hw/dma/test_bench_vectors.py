@@ -46,6 +46,19 @@ def test_bytes_in_the_end_are_the_first_ones_where_nothing_is_written(vectors, m
     assert 0.5 * len(after) < same < len(after)
 
 
+@pytest.mark.parametrize("element_bytes", [1, 2, 4])
+def test_data_begin_anywhere_that_its_elements_may(element_bytes):
+    program = _program(EngineConfig(units=1, codec=CodecConfig(element_bytes=element_bytes)))
+    entries = program.host.before[program.ring :][: ENTRY_BYTES * program.count]
+    moves = [one for one in entries.view(DESCRIPTOR_DTYPE) if one["length"]]
+    # The others are fences.
+    assert len(moves) == DESCRIPTORS - 2
+    for place in (int(one[end]) for one in moves for end in ("src", "dst")):
+        assert place % element_bytes == 0
+        # A multiple of more would leave out lanes.
+        assert place % (2 * element_bytes) != 0
+
+
 @pytest.mark.parametrize("memory", ["device", "host"])
 def test_memories_are_of_whole_beats_of_the_widest_bus(vectors, memory):
     assert len(vectors[memory]) % max(HOST_BYTES) == 0

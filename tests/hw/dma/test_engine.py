@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -67,8 +67,8 @@ COUNTED = (
 
 
 @cache
-def engine():
-    return SimulatedEngine(CONFIG)
+def engine(rings=CONFIG.rings):
+    return SimulatedEngine(replace(CONFIG, rings=rings))
 
 
 @dataclass
@@ -274,6 +274,22 @@ def test_transfers_of_two_rings(stall, seed):
     assert 0 < counted["reservation_high_water"] <= CONFIG.buffer_bytes * 2
 
 
+def test_an_engine_of_one_ring_is_idle_when_all_is_done():
+    transfers = drawn(3, ENTRIES)
+    device, host = memories(transfers)
+    seen = {}
+
+    async def software(sw):
+        await sw.start(TIMEOUT_CYCLES=3000)
+        seen["records"] = await sw.carry_out([one.fields for one in transfers])
+        await sw.until("STATUS", "idle")
+
+    engine(rings=1).play(software, device=device, host=host)
+    for one, record in zip(transfers, seen["records"], strict=True):
+        assert told(record) == one.ending(), one
+    check_left(transfers, device, host)
+
+
 def one_ring(transfers, *, settings=(), **options):
     """Carry out descriptors or transfers; records, the error registers, events, memories."""
     device, host = memories([one for one in transfers if isinstance(one, Transfer)])
@@ -292,7 +308,8 @@ def one_ring(transfers, *, settings=(), **options):
     return seen["records"], seen["error"], seen["events"], device, host
 
 
-def test_laps_of_a_ring_and_a_fence():
+@pytest.mark.parametrize("rings", [1, 2])
+def test_laps_of_a_ring_and_a_fence(rings):
     """What is copied out comes back from there, behind a fence."""
     raw = sparse_bytes(4, 300, 0.6, ELEMENT)
     out = Transfer(Opcode.COMPRESS_OUT, 0, raw, 6, 10)
@@ -305,9 +322,9 @@ def test_laps_of_a_ring_and_a_fence():
         await sw.start()
         for _ in range(7):
             # Laps are of 16, and these are 3 each.
-            seen["records"] = await sw.carry_out([out.fields, fence, back.fields], ring=1)
+            seen["records"] = await sw.carry_out([out.fields, fence, back.fields], ring=rings - 1)
 
-    engine().play(software, device=device, host=host, seed=3)
+    engine(rings).play(software, device=device, host=host, seed=3)
     for number, record in zip(range(5, 21), seen["records"], strict=True):
         found = record["status"], record["phase"], record["index"]
         assert found == (Status.OK, number < ENTRIES, number)

@@ -10,10 +10,11 @@ from amaranth.lib import wiring
 from cdma import golden
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.pack import ElementPacker
-from cdma.hw.config import EngineConfig
+from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.outbound.drain import LineDrain
 from tests.hw.dma.outbound.unit_crcs import unit_crcs
 from tests.lib.rtl.bench import STALLS, Bench, stalls
+from tests.lib.rtl.loads import netlist_of, unloaded_that_count
 from tests.lib.shares import widths
 
 LINE_BYTES = 128
@@ -242,3 +243,10 @@ def test_lines_that_end_within_the_capacity_are_whole(probability, density, beat
         if end + off >= 0
     ]
     drain(3, jobs, probability=probability, beats=beats)
+
+
+def test_no_result_follows_from_a_register_that_nothing_loads():
+    # Transfers of codecs without a result are drained beside those of one that has.
+    codec = CodecConfig(element_bytes=1, codecs=("zvc", "raw", "xc"))
+    drain = LineDrain(EngineConfig(units=1, codec=codec))
+    assert unloaded_that_count(netlist_of(drain)) == []

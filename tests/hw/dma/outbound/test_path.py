@@ -69,10 +69,12 @@ def run(
     host_bytes=1 << 16,
     response_cycles=5,
     responses_first=False,
+    reserved=None,
 ):
     """Returns host memory, outcomes, and in which cycles lines were issued.
 
     With `responses_first`, outcomes are taken only while the host has no response to give.
+    A list `reserved` gets the beats that are reserved in each cycle.
     """
     path, simulator, bodies = prepared(config)
     rng = random.Random(seed)
@@ -114,6 +116,8 @@ def run(
                 return ctx.get(port.valid) and ctx.get(port.ready)
 
             issued.append(ctx.get(path.issued))
+            if reserved is not None:
+                reserved.append(ctx.get(path.reserved))
             if moves(path.job):
                 queue.popleft()
             if moves(path.outcome):
@@ -241,6 +245,13 @@ def test_reads_of_the_next_job_begin_before_the_former_is_written(device):
     cycles = [cycle for cycle, count in enumerate(issued) for _ in range(count)]
     assert len(cycles) == 16
     assert cycles[8] < 60
+
+
+def test_all_of_the_buffer_is_reserved_while_nothing_has_come(device):
+    reserved = []
+    run(SMALL, [job(0, 4096, 0x100)], device, latency=200, reserved=reserved)
+    assert max(reserved) == SMALL.units * SMALL.unit_beats
+    assert reserved[-1] == 0
 
 
 def test_fault_is_told_with_the_beats_address_and_the_next_job_is_free_of_it(device):

@@ -9,7 +9,7 @@ is looked at, and the text written anew:
 import re
 from pathlib import Path
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -293,6 +293,52 @@ class Words(wiring.Component):
         return m
 
 
+class Flags(wiring.Component):
+    """A memory of words that have a bit."""
+
+    go: In(1)
+    into: In(2)
+    flag: In(1)
+    place: In(2)
+    found: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.flags = flags = Memory(shape=1, depth=4, init=[])
+        write, read = flags.write_port(), flags.read_port()
+        m.d.comb += [
+            write.en.eq(self.go),
+            write.addr.eq(self.into),
+            write.data.eq(self.flag),
+            read.en.eq(1),
+            read.addr.eq(self.place),
+            self.found.eq(read.data),
+        ]
+        return m
+
+
+class Resets(wiring.Component):
+    """Registers without a reset of their own, in which the domain's decides with other things."""
+
+    i: In(4)
+    go: In(1)
+    either: Out(4)
+    parts: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        either, parts = Signal(4, reset_less=True), Signal(4, reset_less=True)
+        m.d.comb += [self.either.eq(either), self.parts.eq(parts)]
+        with m.If(ResetSignal()):
+            m.d.sync += either.eq(0)
+        with m.Elif(self.go):
+            m.d.sync += either.eq(self.i)
+        with m.If(self.go):
+            m.d.sync += parts.eq(self.i)
+        m.d.sync += parts[0].eq(self.i[1])
+        return m
+
+
 class Delay(wiring.Component):
     """A register, of a width of its own."""
 
@@ -312,19 +358,19 @@ class Delays(wiring.Component):
     """Registers of several widths, which share a module with a parameter."""
 
     go: In(1)
-    i: In(12)
-    o: Out(12)
+    i: In(75)
+    o: Out(75)
     is_full: Out(2)
 
     def elaborate(self, platform):
         m = Module()
-        for name, width, place in (("narrow", 5, 0), ("broad", 7, 5)):
+        for name, width, place in (("narrow", 5, 0), ("broad", 70, 5)):
             m.submodules[name] = delay = Delay(width)
             m.d.comb += [
                 delay.go.eq(self.go),
                 delay.i.eq(self.i[place : place + width]),
                 self.o[place : place + width].eq(delay.o),
-                self.is_full[width == 7].eq(delay.is_full),
+                self.is_full[width == 70].eq(delay.is_full),
             ]
         return m
 
@@ -333,7 +379,7 @@ SPECIMENS = {
     kind.__name__.lower(): kind
     for kind in (
         *(Machine, Decisions, Widths, Parts, Fields),
-        *(Lanes, Shared, Lines, Words, Delays),
+        *(Lanes, Shared, Lines, Words, Flags, Resets, Delays),
     )
 }
 

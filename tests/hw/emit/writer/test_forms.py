@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.emit.netlist import written_modules
 from cdma.hw.emit.verilog import generate
+from cdma.hw.emit.writer.module import _wrapped
 from cdma.hw.emit.writer.series import FEWEST, Series, find_series
 from tests.lib.rtl.equivalence import check_module
 
@@ -203,3 +204,15 @@ def test_it_is_short(name, config, most):
     text = generate(name, config, style="readable").text
     code = re.sub(r"//.*", "", re.sub(r"/\*.*?\*/", "", text))
     assert sum(bool(line.strip()) for line in code.splitlines()) <= most
+
+
+@pytest.mark.parametrize("opening", ["", "(", "(((", "((((", "((((("])
+def test_a_long_line_is_broken_where_it_is_nested_least_up_to_four_deep(opening):
+    """Deeper, it makes no difference, and the first line is as full as may be."""
+    closing = ")" * len(opening)
+    early, late = "a" * 50, "b" * 20
+    line = f"  assign o = {opening}{early} + ({late} + {'c' * 40}){closing};"
+    first, second = _wrapped(line)
+    broken = f"{early} +" if len(opening) < 4 else f"({late} +"
+    assert first.endswith(broken)
+    assert " ".join([first, second.strip()]) == line

@@ -299,6 +299,25 @@ class Signs(wiring.Component):
         return m
 
 
+class Quotient(wiring.Component):
+    """A value divided by a bit that is not known. It is first, so its net has the lowest number."""
+
+    divisor: In(1)
+    value: In(4)
+    o: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(self.value // self.divisor)
+        return m
+
+
+def test_a_division_by_what_varies_is_refused():
+    # Amaranth's is 0 where one divides by 0, and Verilog's is not known.
+    with pytest.raises(UnsupportedCell, match="division by what is not constant"):
+        written_modules(Quotient(), "quotient")
+
+
 def test_what_would_be_written_otherwise_than_it_is_simulated_is_refused():
     with pytest.raises(UnsupportedCell, match="signed part that reaches beyond its value"):
         written_modules(Signs(), "signs")

@@ -2,13 +2,13 @@ module delays (
   input wire clk,
   input wire rst,
   input wire go,
-  input wire [11:0] i,
-  output wire [11:0] o,
+  input wire [74:0] i,
+  output wire [74:0] o,
   output wire [1:0] is_full
 );
   wire [4:0] narrow_o;
   wire narrow_is_full;
-  wire [6:0] broad_o;
+  wire [69:0] broad_o;
   wire broad_is_full;
   assign o = {broad_o, narrow_o};
   assign is_full = {broad_is_full, narrow_is_full};
@@ -17,8 +17,8 @@ module delays (
     .clk(clk), .rst(rst), .go(go), .i(i[4:0]), .o(narrow_o),
     .is_full(narrow_is_full));
 
-  delays_delay #(.WIDTH(7)) broad (
-    .clk(clk), .rst(rst), .go(go), .i(i[11:5]), .o(broad_o),
+  delays_delay #(.WIDTH(70)) broad (
+    .clk(clk), .rst(rst), .go(go), .i(i[74:5]), .o(broad_o),
     .is_full(broad_is_full));
 endmodule
 
