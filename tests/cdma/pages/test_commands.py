@@ -20,8 +20,8 @@ from tests.docs.tutorials import CommandStep, steps
 from tests.lib.paths import ROOT
 
 KNOWN = commands()
-CHEAP = ("completion", "config check")
-"""Commands whose examples are carried out on every run."""
+LONG = ("board",)
+"""Commands whose examples take minutes, for place and route."""
 
 WRITE = f".venv/bin/python -m cdma.pages.commands {FOLDER}"
 
@@ -83,17 +83,15 @@ def compare(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", CHEAP)
+@pytest.mark.parametrize(
+    "name", [name for name, one in EXAMPLES.items() if name not in LONG and not one.has_torch]
+)
 def test_example_prints_what_its_page_shows(name):
     compare(name)
 
 
-# Simulators, plans and sweeps; points of sweeps are computed by processes that no verdict sees.
 @pytest.mark.verify
-@pytest.mark.parametrize(
-    "name",
-    [name for name, one in EXAMPLES.items() if name not in CHEAP and not one.has_torch],
-)
+@pytest.mark.parametrize("name", LONG)
 def test_long_example_prints_what_its_page_shows(name):
     compare(name)
 
