@@ -4,8 +4,9 @@ The decoder adds up a base and 31 deltas in two networks of carry-save adders. A
 their 32 sums are the words is too much for a solver; it is four theorems instead:
 
 - full adders: the two words that `_carry_save` makes of more have the same sum, modulo 2^32;
-- networks: with any two words of the right sum in the place of those, and so whatever way the sum
-  is split, the sums of the differences of any 32 words are these words;
+- networks: each adder gives what it is there for, a difference of two of the words or a word, if
+  its terms are what their adders are there for; two words that `_carry_save` makes are any two of
+  the right sum, so this holds whatever way the sum is split;
 - deltas: the low 32 bits of a delta, as the compressor takes it, are that difference, and its sign
   follows from its bit 31 and the signs of the two words;
 - component: with any words in the place of the sums, `BpcWordBuilder` gives them sector by sector,
@@ -34,6 +35,9 @@ from tests.formal.smtbmc import check, prove
 
 TERMS = (1, 2, 3, 4, 6)
 """Numbers of terms that the networks' carry-save adders have."""
+
+GROUP, HALF = 4, WORDS // 2
+"""Words whose sums are taken together, and those of a half, whose groups' sums are joined."""
 
 
 def any_words(m: Module, count: int, name: str) -> list[Signal]:
@@ -71,25 +75,46 @@ def full_adders_proof() -> Bench:
 def networks_proof(patch: pytest.MonkeyPatch) -> Bench:
     """The sums over the deltas of any 32 words are the words.
 
-    A carry-save adder gives any two words that have the sum of its terms.
+    Each adder gives the difference of two of the words that it is there for, or a word. The adders
+    behind it are given that difference, not a sum, so that no formula is about more than one of
+    them; a carry-save adder gives any two words of the right sum.
     """
     bench = Bench()
     m = bench.m
+    words = any_words(m, WORDS, "own")
+    add_up = word_builder._sum_of
+
+    def due(name: str) -> Value:
+        kind, number = name.split("_")
+        k = int(number)
+        if kind == "word":
+            return words[k]
+        if kind == "before":
+            return words[GROUP * k - 1]
+        ends_groups = kind == "sum" and k % GROUP == GROUP - 1 and k % HALF != HALF - 1
+        first = k - k % (HALF if ends_groups else GROUP)
+        return (words[k] - words[first - 1])[:32] if first else words[k]
+
+    def claim(total: Value, name: str) -> Value:
+        bench.require(total == due(name))
+        return due(name)
 
     def any_two(m: Module, terms: Sequence[Value], name: str) -> list[Value]:
         assert len(terms) in TERMS
         if len(terms) <= 2:
             return list(terms)
+        total: Value = sum_of(m, terms, f"{name}_terms")
+        if name.startswith(("group_", "before_")):
+            total = claim(total, name)
         odd = Signal(32, name=f"{name}_any_odd")
         carry = Signal(32, name=f"{name}_any_carry")
-        m.d.comb += [
-            odd.eq(AnyConst(32)),
-            carry.eq((sum_of(m, terms, f"{name}_terms") - odd)[:32]),
-        ]
+        m.d.comb += [odd.eq(AnyConst(32)), carry.eq((total - odd)[:32])]
         return [odd, carry]
 
     patch.setattr(word_builder, "_carry_save", any_two)
-    words = any_words(m, WORDS, "own")
+    patch.setattr(
+        word_builder, "_sum_of", lambda m, terms, name: claim(add_up(m, terms, name), name)
+    )
     deltas = [Signal(32, name=f"own_delta_{i}") for i in range(DELTAS)]
     m.d.comb += [
         delta.eq((high - low)[:32])
