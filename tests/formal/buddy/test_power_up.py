@@ -4,6 +4,7 @@ import pytest
 
 from cdma.hw.buddy.address.mapper import SectorMapper
 from cdma.hw.buddy.address.sector_runs import RunSplitter
+from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.buddy.frontend.admission import Admission
 from cdma.hw.buddy.frontend.dispatcher import AccessDispatcher
 from cdma.hw.buddy.frontend.frontend import BuddyFrontend
@@ -18,6 +19,7 @@ from cdma.hw.buddy.read.waiting_order import WaitingOrder
 from cdma.hw.config import BUDDY_PRESETS
 from tests.formal.broken import break_elaborate
 from tests.formal.power_up import prove_power_up
+from tests.formal.power_up_search import search_power_up
 from tests.formal.smtbmc import RefutedError
 from tests.lib.shares import configs
 
@@ -45,6 +47,11 @@ CARES = {RunSplitter: {"i.ready": lambda splitter: splitter.i.valid}}
 def test_nothing_depends_on_what_was_held(make, tmp_path):
     component = make()
     prove_power_up(component, tmp_path, cares=CARES.get(type(component)))
+
+
+@pytest.mark.verify
+def test_no_pin_of_a_controller_depends_on_what_was_held_at_first(tmp_path):
+    search_power_up(BuddyController(TINY), tmp_path, cycles=4)
 
 
 @pytest.mark.verify

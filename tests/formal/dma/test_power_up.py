@@ -1,10 +1,11 @@
 """The engine's parts after any power-up: what they ask of buses and say does not depend on it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,13 +24,14 @@ from cdma.hw.dma.control.ring import DescriptorFetcher
 from cdma.hw.dma.control.ring_arbiter import RingArbiter
 from cdma.hw.dma.control.supervisor import Supervisor
 from cdma.hw.dma.control.windows import RingWindowChecker
-from cdma.hw.dma.engine import host_port, memory_port
+from cdma.hw.dma.engine import DmaEngine, host_port, memory_port
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.path import InJobSplitter
 from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.outbound.buffer import UnitBuffer
 from cdma.hw.dma.outbound.burst_sender import BurstSender
+from cdma.hw.dma.outbound.drain import LineDrain
 from cdma.hw.dma.outbound.issue import LineIssuer
 from cdma.hw.dma.outbound.path import THROTTLE_CLASSES, OutJobSplitter
 from cdma.hw.dma.outbound.reader import LineReader
@@ -39,6 +41,7 @@ from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, StreamWriter
 from cdma.hw.dma.path_activity import PathActivity
 from tests.formal.broken import break_elaborate
 from tests.formal.power_up import prove_power_up
+from tests.formal.power_up_search import search_power_up
 from tests.formal.smtbmc import RefutedError
 from tests.lib.shares import configs
 
@@ -205,6 +208,93 @@ def test_a_supervisor_does_not_depend_on_what_was_held(tmp_path):
         # As `test_record_places.py` proves of the record writer.
         assumes=lambda part: [~part.failed | part.told | part.kept],
     )
+
+
+class DrainOfPatience(wiring.Component):
+    """A drain at streams that keep their rules.
+
+    Attributes
+    ----------
+    kept : list of tuples
+        Of each stream that decides: it was not taken in the cycle before, what it offered, and the
+        stream.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._drain = drain = LineDrain(config)
+        super().__init__(drain.signature)
+        for name in self.signature.members:
+            setattr(self, name, getattr(drain, name))
+        self.kept = [
+            (Signal(), Signal(len(Value.cast(one.payload)), reset_less=True), one)
+            for one in (drain.ends, *drain.lines, *drain.reports)
+        ]
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.drain = self._drain
+        for waits, offered, one in self.kept:
+            m.d.sync += [waits.eq(one.valid & ~one.ready), offered.eq(one.payload)]
+        return m
+
+    def rules(self) -> list[Value]:
+        """Streams offer again what was not taken."""
+        return [
+            ~waits | (one.valid & (Value.cast(one.payload) == offered))
+            for waits, offered, one in self.kept
+        ]
+
+
+def _of_drained(drain: DrainOfPatience) -> Value:
+    """The bits of an outcome that count: of a beat only if there was an error.
+
+    The CRC, a number that decides nothing, is left out: those of the units are taken without a look
+    at their valid bits.
+    """
+    outcome = drain.outcome.payload
+    failed = outcome.error != BusError.NONE
+    return Cat(
+        _while(failed, outcome[name])
+        if name == "faulty_beat"
+        else _while(C(name != "crc32"), outcome[name])
+        for name, _ in outcome.shape()
+    )
+
+
+def _of_chunk(drain: DrainOfPatience) -> Value:
+    """The bits of a chunk that count: its elements up to their count."""
+    chunk = drain.o.payload
+    elements = [chunk.elements[place] for place in range(len(chunk.elements))]
+    counted = Cat(_while(place < chunk.count, one) for place, one in enumerate(elements))
+    return Cat(counted, _while(C(1), chunk.count), C(1))
+
+
+def _search_drain(folder: Path) -> None:
+    search_power_up(
+        DrainOfPatience(TINY),
+        folder,
+        cycles=8,
+        cares={"o.payload": _of_chunk, "outcome.payload": _of_drained},
+        assumes=DrainOfPatience.rules,
+    )
+
+
+@pytest.mark.verify
+def test_a_drain_does_not_depend_on_what_was_held_at_first(tmp_path):
+    _search_drain(tmp_path)
+
+
+@pytest.mark.verify
+def test_a_drains_end_without_a_reset_is_found(tmp_path, monkeypatch):
+    valid = "outcome_valid = Signal("
+    break_elaborate(monkeypatch, LineDrain, f"{valid})", f"{valid}reset_less=True)")
+    with pytest.raises(RefutedError, match="depends on what registers held: "):
+        _search_drain(tmp_path)
+
+
+@pytest.mark.verify
+def test_no_pin_of_an_engine_depends_on_what_was_held_at_first(tmp_path):
+    search_power_up(DmaEngine(TINY), tmp_path, cycles=8)
 
 
 def test_a_ring_is_judged_by_registers_that_were_reset(tmp_path):
